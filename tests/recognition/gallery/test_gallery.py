@@ -45,7 +45,11 @@ def test_enrolled_is_found_again_and_kept(place):
     with Gallery.open(path, dim=4) as gallery:
         two = gallery.enroll("anna", embeddings=rows[:2])
         assert len(gallery.enroll("ben", embeddings=5 * rows[2])) == 1
-        cleos, third = gallery.enroll_many(["cleo", "anna"], embeddings=rows[[3, 0]])
+        counts = []
+        cleos, third = gallery.enroll_many(
+            ["cleo", "anna"], embeddings=rows[[3, 0]], progress=lambda *done: counts.append(done)
+        )
+        assert counts == [(2, 2)]
         assert numbers(gallery, "anna") == (*two, third)
         assert numbers(gallery, "cleo") == (cleos,)
     with Gallery.open(path) as gallery:
@@ -60,6 +64,9 @@ def test_enrolled_is_found_again_and_kept(place):
 
 
 def test_identify_says_who_or_nobody(gallery):
+    assert gallery.subjects() == ()
+    match = gallery.identify(embedding=[1, 0, 0, 0], threshold=0.5)
+    assert (match.subject, match.candidates, match.reason) == (None, (), "empty gallery")
     gallery.enroll_many(["anna", "ben"], embeddings=np.eye(4)[:2])
     match = gallery.identify(embedding=[1, 0.2, 0, 0], threshold=0.8, candidates=1)
     assert match.subject == "anna"
@@ -70,13 +77,6 @@ def test_identify_says_who_or_nobody(gallery):
     assert [one.subject for one in both] == ["ben", None]
     assert not gallery.verify("anna", embedding=np.eye(4)[1], threshold=0.5).same
     assert gallery.verify("anna", embedding=np.eye(4)[0], threshold=0.5).same
-
-
-def test_an_empty_gallery_knows_nobody(gallery):
-    assert gallery.subjects() == ()
-    match = gallery.identify(embedding=[1, 0, 0, 0], threshold=0.5)
-    assert match.subject is None
-    assert match.candidates == ()
 
 
 def test_the_gallerys_own_calibration(place):
@@ -165,36 +165,27 @@ def test_what_is_not_there(gallery):
     assert sorted(listed(gallery)) == [("a", 1), ("b", 1)]
 
 
-def test_embeddings_that_are_none(gallery):
-    for embeddings, quoted in (
+@pytest.mark.parametrize(
+    ("embeddings", "quoted"),
+    [
         ([[1, 2, 3]], "3 .*4"),
         ([[0, 0, 0, 0]], "row 0"),
         ([[1, 2, 3, 4], [1, np.nan, 3, 4]], "nan.* 1"),
-        ([[1, 2, np.inf, 4]], "inf.* 0"),
         (np.zeros((0, 4)), "0"),
         (np.ones((2, 2, 4)), "2, 2, 4"),
-        ([["a", "b", "c", "d"]], None),
-        ([[1, 2, 3, 4], [1, 2]], None),
+        ([[1, 2, 3, 4], [1, 2]], "embeddings"),
+    ],
+)
+def test_what_is_no_embedding(gallery, embeddings, quoted):
+    for ask in (
+        lambda: gallery.enroll("anna", embeddings=embeddings),
+        lambda: gallery.enroll_many(["anna"] * (len(embeddings) or 1), embeddings=embeddings),
+        lambda: gallery.search(embeddings),
+        lambda: gallery.identify_many(embeddings=embeddings, threshold=0.5),
     ):
-        for ask in (
-            lambda given=embeddings: gallery.enroll("anna", embeddings=given),
-            lambda given=embeddings: gallery.enroll_many(
-                ["anna"] * (len(given) or 1), embeddings=given
-            ),
-            lambda given=embeddings: gallery.search(given),
-            lambda given=embeddings: gallery.identify_many(embeddings=given, threshold=0.5),
-        ):
-            with pytest.raises(InputError, match=quoted):
-                ask()
+        with pytest.raises(InputError, match=quoted):
+            ask()
     assert len(gallery) == 0
-
-
-def test_very_long_and_very_short_embeddings(gallery):
-    gallery.enroll("long", embeddings=[1e308, 1e308, 0, 0])
-    gallery.enroll("short", embeddings=[0, 0, 1e-308, -1e-308])
-    names, scores = gallery.search([[1, 1, 0, 0], [0, 0, 1, -1]], 1)
-    assert names == [("long",), ("short",)]
-    assert scores.ravel() == pytest.approx([1, 1])
 
 
 def test_as_many_names_as_samples(gallery):
@@ -325,18 +316,6 @@ def test_another_model_is_refused(place):
         Gallery.open(place("plain"), Projection())
     with pytest.raises(OptionError, match="new"):
         Gallery.open(place("new"))
-
-
-def test_progress_is_told_batch_by_batch(gallery):
-    told = []
-    names = [f"{number % 7}" for number in range(25)]
-    samples = gallery.enroll_many(
-        names, embeddings=unit(25, 4), progress=lambda done, total: told.append((done, total))
-    )
-    assert told == sorted(told)
-    assert told[-1] == (25, 25)
-    assert len(set(samples)) == 25
-    assert gallery.labelled()[1] == tuple(names)
 
 
 def test_closed(place):

@@ -12,14 +12,13 @@ from support.galleries import NAMES, Projection, bytes_of, unit
 TROUBLE = ["o'Hara", 'a "b"', "'); DROP TABLE samples; --", "%", "_", " ", "x" * 256]
 
 #: What is no name, and what the error quotes of it.
-NONE = {
+REFUSED = {
     "": "256",
-    "x" * 10_000: "10,000.*256",
+    "x" * 10_000: "xxx.*256",
     "two\nlines": r"two\\nlines",
     "line\u2028separator": r"line\\u2028separator",
     "half \ud800": r"half \\ud800",
-    None: "NoneType",
-    b"anna": "bytes",
+    b"anna": "anna",
 }
 
 
@@ -46,7 +45,7 @@ def test_names_come_back(place):
 def test_what_is_no_name(place):
     with Gallery.open(place("g"), dim=3) as gallery:
         gallery.enroll("anna", embeddings=[1, 0, 0])
-        for name, quoted in NONE.items():
+        for name, quoted in REFUSED.items():
             for change in (
                 lambda name=name: gallery.enroll(name, embeddings=[1, 0, 0]),
                 lambda name=name: gallery.enroll_many(["ok", name], embeddings=unit(2, 3)),

@@ -143,22 +143,18 @@ def check_name(name: object) -> str:
         'Anna "Ann" O\\'Hara'
         >>> check_name("anna\\n")
         Traceback (most recent call last):
-        arcset.errors.OptionError: the name 'anna\\n' holds '\\n', expected no control characters
+        arcset.errors.OptionError: 'anna\\n' cannot be a name, expected text of 1 to 256 ...
     """
-    if not isinstance(name, str):
-        raise OptionError(f"the name {name!r} is {type(name).__name__}, expected text")
-    if not name:
-        raise OptionError(f"the name is empty, expected 1 to {LONGEST_NAME} characters")
-    if len(name) > LONGEST_NAME:
+    if (
+        not isinstance(name, str)
+        or not 0 < len(name) <= LONGEST_NAME
+        # The first is quick, and true of nearly all names.
+        or not (name.isprintable() or _REFUSED.isdisjoint(map(unicodedata.category, name)))
+    ):
         raise OptionError(
-            f"the name {name[:20]!r}… has {len(name):,} characters, expected 1 to {LONGEST_NAME}"
+            f"{name!r:.60} cannot be a name, expected text of 1 to {LONGEST_NAME} characters,"
+            " control characters not among them"
         )
-    if not name.isprintable():  # quick, and true of nearly all names
-        for character in name:
-            if unicodedata.category(character) in _REFUSED:
-                raise OptionError(
-                    f"the name {name!r} holds {character!r}, expected no control characters"
-                )
     return str(name)
 
 
@@ -177,7 +173,7 @@ def make_rows(
         if items is not None and len(items) != len(embeddings):
             raise InputError(f"there are {len(embeddings):,} embeddings, but {len(items):,} {what}")
     originals = itertools.repeat(None) if images is None else map(original, images)
-    told = itertools.repeat(None) if sources is None else sources
+    texts = itertools.repeat(None) if sources is None else sources
     return [
         Row(
             name,
@@ -186,14 +182,14 @@ def make_rows(
             image and image.digest,
             image.content if image and keep_images else None,
         )
-        for name, vector, image, source in zip(names, embeddings, originals, told, strict=False)
+        for name, vector, image, source in zip(names, embeddings, originals, texts, strict=False)
     ]
 
 
 def _text(source: Any) -> str:
     """A path or a name as text that any file can hold."""
-    given = source if isinstance(source, str | os.PathLike) else str(source)
-    return os.fsencode(given).decode("utf-8", "replace")
+    text = source if isinstance(source, str | os.PathLike) else str(source)
+    return os.fsencode(text).decode("utf-8", "replace")
 
 
 class Original(NamedTuple):
@@ -253,24 +249,22 @@ def unit_rows(embeddings: Any, dim: int) -> Embeddings:
         >>> unit_rows([[3, 4], [0, 2]], dim=2).tolist()
         [[0.6000000238418579, 0.800000011920929], [0.0, 1.0]]
     """
-    given = as_array(embeddings, "embeddings")
-    given = embedding_matrix(given[None] if given.ndim == 1 else given)
-    if given.shape[1] != dim:
+    rows = as_array(embeddings, "embeddings")
+    rows = embedding_matrix(rows[None] if rows.ndim == 1 else rows)
+    if rows.shape[1] != dim:
         raise InputError(
-            f"embeddings have {given.shape[1]} numbers each, and the gallery's have {dim}"
+            f"embeddings have {rows.shape[1]} numbers each, and the gallery's have {dim}"
         )
-    refuse_zero_rows(given)
-    if given.dtype != np.float32:
-        return pairs.unit_rows(given)
-    is_unit = np.abs(np.einsum("nd,nd->n", given, given) - 1) < _UNIT
-    if is_unit.all():
-        return given
-    return np.where(is_unit[:, None], given, pairs.unit_rows(given))
+    refuse_zero_rows(rows)
+    if rows.dtype != np.float32:
+        return pairs.unit_rows(rows)
+    is_unit = np.abs(np.einsum("nd,nd->n", rows, rows) - 1) < _UNIT
+    return rows if is_unit.all() else np.where(is_unit[:, None], rows, pairs.unit_rows(rows))
 
 
 def single_vector(embedding: Any) -> Any:
     """(D,) or (1, D) as it is; raises `InputError` for several."""
-    given = as_array(embedding, "embedding")
-    if given.ndim != 1 and given.shape[:1] != (1,):
-        raise InputError(f"embedding has shape {given.shape}, expected one of shape (D,)")
-    return given
+    vector = as_array(embedding, "embedding")
+    if vector.ndim != 1 and vector.shape[:1] != (1,):
+        raise InputError(f"embedding has shape {vector.shape}, expected one of shape (D,)")
+    return vector
