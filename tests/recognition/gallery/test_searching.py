@@ -11,7 +11,6 @@ from arcset import Gallery, OptionError
 from support.galleries import brute_force, unit
 
 SCORINGS = ["max", "mean", "top-2", "top-3"]
-LONG = pytest.mark.long
 
 
 def enrolled(path, rows, owners, scoring):
@@ -85,9 +84,7 @@ def test_equal_scores_are_ordered_by_age(place, scoring):
         assert len(set(scores.ravel().tolist())) == 1
 
 
-@pytest.mark.parametrize(
-    "scoring", ["mean", *(pytest.param(word, marks=LONG) for word in ("max", "top-3"))]
-)
+@pytest.mark.parametrize("scoring", ["mean", pytest.param("top-3", marks=pytest.mark.long)])
 def test_both_kinds_say_the_same(make_place, scoring):
     """To the last digit, alone and among many."""
     rng = np.random.default_rng(1)

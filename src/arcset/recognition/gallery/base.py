@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
 
@@ -68,12 +69,12 @@ class Gallery(ABC):
     """Subjects and their embeddings: in one file, or in Milvus; see `Gallery.open`.
 
     What a method that changes something has done is there when it returns, and others who have
-    the same gallery open see it at their next call. Threads may share one gallery. What more a
-    file promises is told by `FileGallery`, and what Milvus cannot by `MilvusGallery`.
+    the same gallery open see it at their next call. Threads may share one gallery. `FileGallery`
+    says what a file promises beyond that, and `MilvusGallery` what Milvus cannot do.
 
     Attributes:
         path: the file, or the address in Milvus. dim: length of an embedding.
-        read_only: whether it was opened for reading, or lies where nothing can be written.
+        read_only: whether it was opened for reading only, or is where nothing can be written.
 
         >>> gallery = Gallery.open(getfixture("tmp_path") / "people.db", dim=2)
         >>> gallery.enroll("anna", embeddings=[[1.0, 0.1], [1.0, -0.1]])
@@ -95,7 +96,6 @@ class Gallery(ABC):
     _device = "auto"
     _loading = threading.Lock()
     _point: tuple[Any, Thresholds | None, WorkingPoint] | None = None  # and what it was made for
-    _parsed: tuple[str, Thresholds] | None = None  # the calibration, and its text
 
     # Opening
 
@@ -112,7 +112,7 @@ class Gallery(ABC):
         read_only: bool = False,
         create: bool = True,
     ) -> "Gallery":
-        """Open a gallery; one that does not exist is made.
+        """Open a gallery; one that does not exist is created.
 
         Parameters:
             path: its file; or where it is in Milvus, as `milvus://host:port/collection`, see
@@ -131,10 +131,11 @@ class Gallery(ABC):
             keep_images: whether images are stored with their embeddings, so that the gallery can
                 move to another model. A setting of the gallery, too; Milvus stores none.
             read_only: to change nothing.
-            create: whether a gallery that does not exist is made.
+            create: whether a gallery that does not exist is created.
 
-        Raises `OptionError` for another model or dimension than the gallery's, and where a new one
-        is to be made of neither; `DataError` for what is damaged, no gallery, or out of reach.
+        Raises `OptionError` for another model or dimension than the gallery's, and for a new one
+        without either; `DataError` for a file or collection that is damaged, out of reach or no
+        gallery.
         """
         word = None if scoring is None else Scoring.of(scoring).word
         store, where = _store(path)
@@ -147,7 +148,7 @@ class Gallery(ABC):
         if gallery is None and (read_only or not create):
             raise DataError(
                 f"there is no gallery {where}: it does not exist; `arcset enroll {where} FOLDER"
-                " --model RUN` makes one"
+                " --model RUN` creates one"
             )
         try:
             if isinstance(recognizer, str | Path):
@@ -178,7 +179,7 @@ class Gallery(ABC):
     def _adopt(
         self, recognizer: ImageEmbedder | None, dim: int | None, values: dict[str, str | None]
     ) -> None:
-        """Check what `open` was given, and write down what is new; None is not written."""
+        """Check what `open` was called with, and store what is new; None is not stored."""
         settings, self._recognizer = self._settings, recognizer
         if dim not in (None, settings.dim):
             raise OptionError(
@@ -252,9 +253,9 @@ class Gallery(ABC):
         name, and `InputError` or `DataError` for what are no embeddings or images.
         """
         check_name(name)
-        given = None if images is None else as_sources(images)
-        vectors = self._embedded(given, embeddings)
-        rows = make_rows([name] * len(vectors), vectors, given, sources, self.keep_images)
+        images = None if images is None else as_sources(images)
+        vectors = self._embedded(images, embeddings)
+        rows = make_rows([name] * len(vectors), vectors, images, sources, self.keep_images)
         return tuple(self._add([rows]))
 
     def enroll_many(
@@ -271,16 +272,16 @@ class Gallery(ABC):
         A batch is there whole or not at all. `progress` is told after each.
         """
         names = [check_name(name) for name in names]
-        given = None if images is None else as_sources(images)
+        images = None if images is None else as_sources(images)
         if embeddings is not None and (len(names) or len(embeddings)):
             embeddings = unit_rows(embeddings, self.dim)  # all are checked before the first is in
-        for what, items in (("images", given), ("embeddings", embeddings), ("sources", sources)):
+        for what, items in (("images", images), ("embeddings", embeddings), ("sources", sources)):
             if items is not None and len(items) != len(names):
                 raise InputError(f"there are {len(names):,} names, but {len(items):,} {what}")
         samples: list[int] = []
         for start in range(0, len(names), _BATCH):
             part = slice(start, start + _BATCH)
-            images_here = None if given is None else given[part]
+            images_here = None if images is None else images[part]
             sources_here = None if sources is None else sources[part]
             vectors = self._embedded(images_here, None) if embeddings is None else embeddings[part]
             rows = make_rows(names[part], vectors, images_here, sources_here, self.keep_images)
@@ -376,9 +377,9 @@ class Gallery(ABC):
         photos = self.model().embed_each(as_sources(images), most=1)
         probes = np.concatenate([photo.embeddings for photo in photos])
         point, matches = self._answers(probes, fpir, threshold, candidates)
-        found = iter(matches)
+        remaining = iter(matches)
         return [
-            _with_face(next(found), photo, 0)
+            _with_face(next(remaining), photo, 0)
             if len(photo.embeddings)
             else Match.without_face(point)
             for photo in photos
@@ -396,14 +397,14 @@ class Gallery(ABC):
             subjects, thresholds = len(self), self.thresholds
         return point, [
             answer(
-                found,
-                row[: len(found)],
+                nearest,
+                row[: len(nearest)],
                 point=point,
                 thresholds=thresholds,
                 subjects=subjects,
                 candidates=candidates,
             )
-            for found, row in zip(names, scores.tolist(), strict=True)
+            for nearest, row in zip(names, scores.tolist(), strict=True)
         ]
 
     def verify(
@@ -419,8 +420,8 @@ class Gallery(ABC):
 
         far, threshold: as in `Recognizer.verify`. Raises `OptionError` where nobody is called so.
         """
-        given = None if embedding is None else single_vector(embedding)
-        probe = self._embedded(None if image is None else [image], given)[0]
+        vector = None if embedding is None else single_vector(embedding)
+        probe = self._embedded(None if image is None else [image], vector)[0]
         with self.together():
             cosines = exact_cosines(self._stacked(self._find(name)), probe)
             _, scores = self._settings.scoring.score(cosines, np.zeros(len(cosines), np.int64))
@@ -479,13 +480,7 @@ class Gallery(ABC):
         text = self._settings.thresholds
         if text is None:
             return None if self.recognizer is None else self.recognizer.thresholds
-        if self._parsed is None or self._parsed[0] != text:
-            try:
-                parsed = Thresholds.from_json(parse_json(text), f"the calibration in {self.path}")
-            except (TypeError, ValueError) as error:
-                raise DataError(f"{self.path} is damaged in its calibration: {error}") from None
-            self._parsed = text, parsed
-        return self._parsed[1]
+        return _read_thresholds(text, str(self.path))
 
     def set_thresholds(self, thresholds: Thresholds | None) -> None:
         """Give the gallery a calibration of its own, or take it away."""
@@ -502,9 +497,9 @@ class Gallery(ABC):
         embeddings, names = self.labelled()
         if not names:
             raise OptionError(f"{self.path} is empty: enroll subjects to calibrate from")
-        made = calibrate(embeddings, names, **options)
-        self.set_thresholds(made)
-        return made
+        thresholds = calibrate(embeddings, names, **options)
+        self.set_thresholds(thresholds)
+        return thresholds
 
     # Changing
 
@@ -753,7 +748,7 @@ class Gallery(ABC):
     @classmethod
     @abstractmethod
     def _create(cls, path: Any, settings: dict[str, str]) -> Self:
-        """Make an empty gallery, whole or not at all, and open it."""
+        """Create an empty gallery, whole or not at all, and open it."""
 
     @staticmethod
     @abstractmethod
@@ -821,7 +816,7 @@ class Gallery(ABC):
 
 
 def drop_gallery(path: "Path | str | Address") -> None:
-    """Take a gallery away that nobody has open, as far as there is one."""
+    """Delete a gallery that nobody has open, if there is one."""
     store, where = _store(path)
     store._drop(where)
 
@@ -838,6 +833,14 @@ def _store(path: "Path | str | Address") -> "tuple[type[Gallery], GalleryPath]":
     return FileGallery, Path(str(path))
 
 
+@lru_cache(maxsize=8)
+def _read_thresholds(text: str, path: str) -> Thresholds:
+    try:
+        return Thresholds.from_json(parse_json(text), f"the calibration in {path}")
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{path} is damaged in its calibration: {error}") from None
+
+
 def _with_face(match: Match, photo: EmbeddedImage, row: int) -> Match:
     if photo.count is None:
         return match
@@ -847,7 +850,7 @@ def _with_face(match: Match, photo: EmbeddedImage, row: int) -> Match:
 def _first_settings(
     path: object, recognizer: ImageEmbedder | None, dim: int | None
 ) -> dict[str, str]:
-    """Those of a new gallery; raises `OptionError` where that cannot be made."""
+    """Those of a new gallery; raises `OptionError` where its dimension is unknown."""
     name = digest = ""
     if recognizer is not None:
         name, digest = recognizer.name, recognizer.digest
@@ -856,7 +859,7 @@ def _first_settings(
         dim = recognizer.dim
     if dim is None:
         raise OptionError(
-            f"{path} does not exist: to make it, name a model or the dimension of embeddings"
+            f"{path} does not exist: to create it, name a model or the dimension of embeddings"
         )
     return {"dim": str(check_count("dim", dim, 1, LARGEST_DIM)), "model": name, "digest": digest}
 

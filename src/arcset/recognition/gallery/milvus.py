@@ -82,7 +82,7 @@ class MilvusGallery(Gallery):
 
     def __init__(self, client: "Client", *, read_only: bool = False) -> None:
         self.path, self.read_only, self._client = client.address, read_only, client
-        self._is_strong = client.address.consistency == "strong"
+        self._young = 0.0 if client.address.consistency == "strong" else _YOUNG
         self._read_settings()
         self.dim = client.dim = self._latest.dim
         self._forget_sizes()
@@ -131,7 +131,7 @@ class MilvusGallery(Gallery):
     @contextmanager
     def together(self) -> Iterator[None]:
         """Without transactions, nothing more than that the settings are young."""
-        if self._is_strong or time.monotonic() - self._read_at > _YOUNG:
+        if time.monotonic() >= self._read_at + self._young:
             self._read_settings()
         yield
 
@@ -141,14 +141,14 @@ class MilvusGallery(Gallery):
 
     def _read_settings(self) -> None:
         properties = self._client.call("describe_collection").get("properties", {})
-        found = {
+        values = {
             key: value
             for name, value in properties.items()
             if (key := name.removeprefix(_PREFIX)) != name and value
         }
-        if not found:
+        if not values:
             raise DataError(f"{self.path} is no gallery: another program made the collection")
-        self._latest, self._read_at = Settings.of(found, self.path), time.monotonic()
+        self._latest, self._read_at = Settings.of(values, self.path), time.monotonic()
 
     def _write(self, **values: str | None) -> None:
         self._check_writable()
@@ -168,16 +168,14 @@ class MilvusGallery(Gallery):
         so often that it takes more than a twentieth of the time, unless the consistency is strong.
         """
         moment = time.monotonic()
-        if self._is_strong or moment > self._counted_at + _YOUNG:
-            self._samples = self._client.count()
+        if moment >= self._counted_at + self._young:
+            self._samples, self._counted_at = self._client.count(), moment
             is_changed = self._samples != self._named_samples or moment > self._named_at + 60
-            if self._is_strong or (is_changed and moment > self._names_hold_until):
-                started = time.monotonic()
-                parts = self._client.walk(["subject"])
-                self._names = {row["subject"] for part in parts for row in part}
+            if not self._young or (is_changed and moment > self._names_hold_until):
+                names = self._client.walk(["subject"])
+                self._names = {row["subject"] for part in names for row in part}
                 self._named_samples, self._named_at = self._samples, time.monotonic()
-                self._names_hold_until = self._named_at + 20 * (self._named_at - started)
-            self._counted_at = moment
+                self._names_hold_until = self._named_at + 20 * (self._named_at - moment)
         return len(self._names), self._samples
 
     def _forget_sizes(self) -> None:
@@ -256,15 +254,15 @@ class MilvusGallery(Gallery):
 
         read: those that were read before, and from now on.
         """
-        found: dict[str, list[Embeddings]] = {}
+        samples: dict[str, list[Embeddings]] = {}
         for hit in hits:
-            found.setdefault(hit["subject"], []).append(_vector(hit))
+            samples.setdefault(hit["subject"], []).append(_vector(hit))
         if self._latest.scoring.best == 1:
-            return found
-        for row in itertools.chain.from_iterable(self._rows(found.keys() - read.keys())):
+            return samples
+        for row in itertools.chain.from_iterable(self._rows(samples.keys() - read.keys())):
             read.setdefault(row.name, []).append(row.embedding)
         # Some may have been removed since they were hit.
-        return {name: read[name] for name in found if name in read}
+        return {name: read[name] for name in samples if name in read}
 
     def _score(self, probe: Embeddings, samples: dict[str, list[Embeddings]]) -> dict[str, float]:
         """The exact score of each subject."""
@@ -279,7 +277,7 @@ class MilvusGallery(Gallery):
 
     def _add(self, batches: Iterable[Sequence[Row]], **settings: str) -> list[int]:
         self._check_writable()
-        made: list[int] = []
+        made: list[int] = []  # the ids so far
         try:
             for rows in batches:
                 for ids in self._insert(rows):
@@ -425,7 +423,7 @@ class Client:
                 client = make(address.uri, timeout=_REACHING, **options)
                 version = str(client.get_server_version(timeout=_REACHING))
             except OSError as error:
-                raise DataError(f"{address} cannot be made: {error.strerror}") from None
+                raise DataError(f"{address} cannot be created: {error.strerror}") from None
             except self._errors as error:
                 why = f"is Milvus there, and may you in? ({_one_line(error)})"
                 if address.file is not None:
@@ -542,10 +540,10 @@ class Client:
     def count(self, level: str | None = None) -> int:
         """How many rows there are."""
         level = level or self._consistency
-        (found,) = self.call(
+        (answer,) = self.call(
             "query", filter="", output_fields=["count(*)"], consistency_level=level
         )
-        return int(found["count(*)"])
+        return int(answer["count(*)"])
 
     def walk(self, fields: Sequence[str], condition: str = "") -> Iterator[_Records]:
         """All rows, or those for which a condition holds, rising by id, some at a time."""
@@ -587,7 +585,7 @@ class Client:
             "DISKANN": {"search_list": max(2 * limit, 256)},
             "IVF_FLAT": {"nprobe": 64},
         }
-        found = self.call(
+        answers = self.call(
             "search",
             data=[*probes],
             limit=limit,
@@ -596,7 +594,9 @@ class Client:
             search_params={"metric_type": "IP", "params": parameters.get(self._index, {})},
             consistency_level=self._consistency,
         )
-        return [[{"distance": hit["distance"], **hit["entity"]} for hit in hits] for hits in found]
+        return [
+            [{"distance": hit["distance"], **hit["entity"]} for hit in hits] for hits in answers
+        ]
 
     @staticmethod
     def _rows_at_once(size: int) -> int:

@@ -68,9 +68,6 @@ class Subject:
     samples: int
     added: datetime
 
-    def __str__(self) -> str:
-        return f"{self.name}: {self.samples:,} samples since {self.added:%Y-%m-%d}"
-
     def json(self) -> dict[str, Any]:
         """Plain values."""
         return {**asdict(self), "added": self.added.isoformat()}
@@ -93,10 +90,6 @@ class Sample:
     digest: str | None
     added: datetime
     has_image: bool
-
-    def __str__(self) -> str:
-        stored = ", image stored" if self.has_image else ""
-        return f"{self.id}: {self.source or 'no source'}, {self.added:%Y-%m-%d}{stored}"
 
     def json(self) -> dict[str, Any]:
         """Plain values."""

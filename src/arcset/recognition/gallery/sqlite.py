@@ -2,7 +2,7 @@
 
     meta       dimension, model, scoring, calibration, …: see `Settings`
     subjects   names
-    samples    whose, embedding (D little-endian float32, of length 1), source, image's SHA-256
+    samples    subject, embedding (D little-endian float32, of length 1), source, image's SHA-256
     images     the image as a file, where it was stored
 
 SQLite does what it is made for: a write-ahead log that is synced at every commit keeps what was
@@ -287,7 +287,7 @@ class FileGallery(Gallery):
         elif names is not None:
             where = f"WHERE subject IN (SELECT id FROM subjects WHERE name IN {_LISTED})"
             values = [json.dumps([*names])]
-        found = self._execute(
+        cursor = self._execute(
             "SELECT name, embedding, source, digest,"
             f" {'image' if images else _IS_STORED}, samples.added, samples.id FROM samples"
             " LEFT JOIN subjects ON subjects.id = subject"
@@ -295,7 +295,7 @@ class FileGallery(Gallery):
             f" {where} ORDER BY samples.id",
             values,
         )
-        while part := found.fetchmany(_ROWS):
+        while part := cursor.fetchmany(_ROWS):
             with self._checking():
                 owners, embeddings, *columns = zip(*part, strict=True)
                 vectors = self._unit_vectors(embeddings)
@@ -316,11 +316,11 @@ class FileGallery(Gallery):
 
     def subjects(self) -> tuple[Subject, ...]:
         with self.together(), self._checking():
-            found = self._execute(
+            rows = self._execute(
                 "SELECT name, count(samples.id), subjects.added FROM subjects"
                 " LEFT JOIN samples ON subject = subjects.id GROUP BY subjects.id"
             )
-            return tuple(Subject(check_name(name), n, as_time(added)) for name, n, added in found)
+            return tuple(Subject(check_name(name), n, as_time(added)) for name, n, added in rows)
 
     def _sizes(self) -> tuple[int, int]:
         with self.together():
@@ -372,20 +372,20 @@ class FileGallery(Gallery):
     # Changing
 
     def _add(self, batches: Iterable[Sequence[Row]], **settings: str) -> list[int]:
-        made: list[int] = []
+        ids: list[int] = []
         with self._transaction():
             self._set(**settings)
             for rows in batches:
-                made += self._insert(rows)
-        return made
+                ids += self._insert(rows)
+        return ids
 
     def _insert(self, rows: Sequence[Row]) -> Iterator[int]:
         moment, subjects = now(), dict[str, int]()
         for row in rows:
             name, added = row.name, row.added or moment
             if name not in subjects:
-                found = self._ask("SELECT id FROM subjects WHERE name = ?", name)
-                subjects[name] = found[0] if found else self._insert_row(_SUBJECT, name, added)
+                known = self._ask("SELECT id FROM subjects WHERE name = ?", name)
+                subjects[name] = known[0] if known else self._insert_row(_SUBJECT, name, added)
             embedding = row.embedding.astype("<f4", copy=False).tobytes()
             columns = subjects[name], added, embedding, row.source, row.digest
             sample = self._insert_row(_SAMPLE, *columns)
@@ -568,7 +568,7 @@ def _check_format(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def _make_file(path: Path, settings: dict[str, str]) -> bool:
-    """Make an empty gallery, whole or not at all; False where one is there already."""
+    """Create an empty gallery, whole or not at all; False where one is there already."""
     part = path.parent / f".{path.name}.{secrets.token_hex(4)}.part"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -592,7 +592,7 @@ def _make_file(path: Path, settings: dict[str, str]) -> bool:
         sync(path.parent)
         return True
     except OSError as error:
-        raise DataError(f"{path} cannot be made: {error.strerror}") from None
+        raise DataError(f"{path} cannot be created: {error.strerror}") from None
     finally:
         for end in ("", "-wal", "-shm", "-journal"):
             with suppress(OSError):  # the disk may refuse this, too, and then has nothing of it
