@@ -111,15 +111,6 @@ def test_one_image_under_two_names_is_noticed(enroll, tmp_path):
     assert re.search(r"photos/anna/00\.png.* anna and team/ben", done.err)
 
 
-def test_scoring_and_images_are_kept(enroll, tmp_path):
-    assert enroll("photos", "--model", "run", "--scoring", "top-2", "--keep-images").code == 0
-    assert enroll("photos").code == 0
-    with Gallery.open(tmp_path / "people.db") as gallery:
-        assert (gallery.scoring, gallery.keep_images) == ("top-2", True)
-        sample = gallery.samples("anna")[0]
-        assert gallery.image(sample.id) == (tmp_path / "photos/anna/00.png").read_bytes()
-
-
 def test_a_model_that_moved_is_asked_for(enroll, tmp_path):
     assert enroll("photos/anna", "--model", "run").code == 0
     (tmp_path / "run").rename(tmp_path / "moved")

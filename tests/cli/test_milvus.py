@@ -1,10 +1,6 @@
 """Verbs that take a gallery take one in Milvus as well."""
 
 import json
-import signal
-import subprocess
-import sys
-import urllib.request
 
 import numpy as np
 import pytest
@@ -78,9 +74,6 @@ def test_a_file_that_cannot_be_taken_in_leaves_no_gallery(arcset_command, tmp_pa
     [
         (["gallery", "list", "milvus:none.db/people"], "milvus:none.db/people"),
         (["gallery", "list", "milvus://u:secret@h/2people"], "2people"),
-        (["gallery", "list", "milvus:people"], "milvus:people"),
-        (["gallery", "list", "milvus://u:secret@h/p?index=best"], "?index='best'"),
-        (["gallery", "remove", "milvus:none.db/people", "anna"], "milvus:none.db/people"),
         (["enroll", "milvus:none.db/people", "photos", "--keep-images"], "milvus:none.db/people"),
     ],
 )
@@ -93,26 +86,3 @@ def test_wrong_use_is_one_line_and_leaves_nothing(arcset_command, tmp_path, made
     assert "secret" not in done.err
     assert done.err.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.long
-def test_served(tmp_path, made):
-    place = f"milvus:{tmp_path}/people.db/faces"
-    words = [sys.executable, "-m", "arcset"]
-    enroll = [*words, "enroll", place, str(made / "photos"), "--model", str(made / "run")]
-    subprocess.run(enroll, check=True, capture_output=True)
-    process = subprocess.Popen(
-        [*words, "serve", place, "--port", "0", "--no-log"],
-        stdout=subprocess.PIPE,
-        text=True,
-        cwd=tmp_path,
-    )
-    try:
-        url = process.stdout.readline().split()[-1]
-        with urllib.request.urlopen(f"{url}/v1/gallery") as answer:
-            assert json.load(answer)["subjects"] == 3
-        with urllib.request.urlopen(f"{url}/v1/subjects") as answer:
-            assert b"anna" in answer.read()
-    finally:
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 0

@@ -107,19 +107,6 @@ def test_the_gallerys_own_calibration(place):
             gallery.identify(embedding=[1, 0, 0, 0], fpir=0.1)
 
 
-def test_calibrated_from_those_enrolled(gallery):
-    rows = np.repeat(unit(30, 4), 3, axis=0) + 0.05 * unit(90, 4, seed=1)
-    gallery.enroll_many([f"bird {number // 3}" for number in range(90)], embeddings=rows)
-    made = gallery.calibrate()
-    assert made.made_from["identities"] == 30
-    assert gallery.thresholds.json() == made.json()
-    for number in range(5, 30):
-        gallery.remove(f"bird {number}")
-    with pytest.raises(InputError, match="5 of 5"):
-        gallery.calibrate()
-    assert gallery.thresholds.json() == made.json()
-
-
 def test_changing(place, gallery):
     first, *others = gallery.enroll_many(["a", "b", "b", "c"], embeddings=unit(4, 4))
     row = gallery.labelled()[0][0]
@@ -301,6 +288,13 @@ def test_reading_only_changes_nothing(place):
                 change()
         assert gallery.identify(embedding=np.eye(4)[0], threshold=0.9).subject == "a"
         assert listed(gallery) == [("a", 1), ("b", 1)]
+
+
+def test_another_scoring_is_refused(tmp_path):
+    for word in ("median", "top-0", "top-3\n"):
+        with pytest.raises(OptionError, match=re.escape(repr(word))):
+            Gallery.open(tmp_path / "g.db", dim=3, scoring=word)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_another_model_is_refused(place):
