@@ -107,6 +107,14 @@ def test_the_gallerys_own_calibration(place):
             gallery.identify(embedding=[1, 0, 0, 0], fpir=0.1)
 
 
+def test_calibrated_from_those_enrolled(gallery):
+    rows = np.repeat(unit(30, 4), 3, axis=0) + 0.05 * unit(90, 4, seed=1)
+    gallery.enroll_many([f"bird {number // 3}" for number in range(90)], embeddings=rows)
+    thresholds = gallery.calibrate()
+    assert thresholds.made_from["identities"] == 30
+    assert gallery.thresholds.json() == thresholds.json()
+
+
 def test_changing(place, gallery):
     first, *others = gallery.enroll_many(["a", "b", "b", "c"], embeddings=unit(4, 4))
     row = gallery.labelled()[0][0]

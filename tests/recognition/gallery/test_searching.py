@@ -1,6 +1,5 @@
 """Answers of every kind of gallery are those of the plain reference, under every scoring."""
 
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from arcset.data.embeddings import holds_embeddings, read_embeddings
+from arcset.data.embeddings import holds_embeddings
 from arcset.errors import DataError, OptionError
 from arcset.recognition.decisions import NO_FACE, Match, WorkingPoint, uncalibrated_note
 from arcset.recognition.gallery.base import Gallery, GalleryPath
-from arcset.recognition.gallery.samples import unit_rows
+from arcset.recognition.gallery.samples import read_embeddings_for, unit_rows
 from arcset.recognition.recognizer import Embedded, Progress
 
 __all__ = ["Identified", "Probe", "identify_files"]
@@ -148,7 +148,7 @@ def _open(
 def _embed(gallery: Gallery, sources: Sequence[Path], progress: Progress | None) -> Embedded:
     if not holds_embeddings(sources[0]):
         return gallery.model().embed_all(sources, progress=progress)
-    parts = [read_embeddings(source) for source in sources]
+    parts = [read_embeddings_for(gallery, source) for source in sources]
     paths = [
         Path(part.paths[row] if part.paths else f"{source}:{row}")
         for source, part in zip(sources, parts, strict=True)

@@ -11,12 +11,13 @@ Milvus has no transactions. What a method inserts is there in one message of up 
 import itertools
 import json
 import logging
+import math
 import re
 import threading
 import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any, Self
 
 import numpy as np
@@ -73,13 +74,6 @@ class MilvusGallery(Gallery):
     path: Address
     can_hold_images = False
 
-    _samples: int  # how many there were at `_counted_at`
-    _counted_at: float
-    _names: set[str]  # of the subjects at `_named_at`, when there were so many samples:
-    _named_samples: int
-    _named_at: float
-    _names_hold_until: float
-
     def __init__(self, client: "Client", *, read_only: bool = False) -> None:
         self.path, self.read_only, self._client = client.address, read_only, client
         self._young = 0.0 if client.address.consistency == "strong" else _YOUNG
@@ -91,37 +85,26 @@ class MilvusGallery(Gallery):
     def _connect(cls, path: Address, *, read_only: bool) -> Self | None:
         if path.file is not None and not path.file.exists():
             return None
-        client = Client(path)
-        try:
-            if client.call("has_collection"):
-                gallery = cls(client, read_only=read_only)
-                client.prepare()
-                return gallery
-        except BaseException:
-            client.close()
-            raise
-        client.close()
-        return None
+        with _closed_on_error(Client(path)) as client:
+            if not client.call("has_collection"):
+                client.close()
+                return None
+            gallery = cls(client, read_only=read_only)
+            client.prepare()
+            return gallery
 
     @classmethod
     def _create(cls, path: Address, settings: dict[str, str]) -> Self:
-        client = Client(path)
-        try:
+        with _closed_on_error(Client(path)) as client:
             properties = {f"{_PREFIX}{key}": value for key, value in settings.items()}
             client.create(int(settings["dim"]), properties)
             return cls(client)
-        except BaseException:
-            client.close()
-            raise
 
     @staticmethod
     def _drop(path: Address) -> None:
-        client = Client(path)
-        try:
+        with closing(Client(path)) as client:
             if client.call("has_collection"):
                 client.call("drop_collection")
-        finally:
-            client.close()
 
     def close(self) -> None:
         self._client.close()
@@ -161,6 +144,12 @@ class MilvusGallery(Gallery):
         if self.read_only:
             raise DataError(f"{self.path} was opened for reading only; nothing was changed")
 
+    def _forget_sizes(self) -> None:
+        self._samples, self._counted_at = -1, -math.inf
+        # The subjects' names when there were so many samples, and until when they will do.
+        self._names, self._named_samples = set[str](), -1
+        self._named_at, self._names_hold_until = -math.inf, -math.inf
+
     def _sizes(self) -> tuple[int, int]:
         """Milvus counts rows, but not different names: all names are read.
 
@@ -177,10 +166,6 @@ class MilvusGallery(Gallery):
                 self._named_samples, self._named_at = self._samples, time.monotonic()
                 self._names_hold_until = self._named_at + 20 * (self._named_at - moment)
         return len(self._names), self._samples
-
-    def _forget_sizes(self) -> None:
-        self._names, self._samples, self._named_samples = set[str](), -1, -1
-        self._counted_at = self._named_at = self._names_hold_until = float("-inf")
 
     @property
     def byte_count(self) -> None:
@@ -602,6 +587,15 @@ class Client:
     def _rows_at_once(size: int) -> int:
         """How many rows of so many bytes go into one message."""
         return min(_ROWS, max(1, _MESSAGE // max(1, size)))
+
+
+@contextmanager
+def _closed_on_error(client: Client) -> Iterator[Client]:
+    try:
+        yield client
+    except BaseException:
+        client.close()
+        raise
 
 
 def _vector(record: _Record) -> Embeddings:

@@ -10,16 +10,20 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from PIL import Image
 
+from arcset.data.embeddings import EmbeddingSet, holds_shards, read_embeddings, read_manifest
 from arcset.errors import DataError, InputError, OptionError
 from arcset.evaluation import pairs
 from arcset.evaluation.arrays import as_array, embedding_matrix, refuse_zero_rows
 from arcset.recognition.inputs import SourceImage
 from arcset.recognition.recognizer import Embeddings
+
+if TYPE_CHECKING:
+    from arcset.recognition.gallery.base import Gallery
 
 __all__ = [
     "LONGEST_NAME",
@@ -32,6 +36,7 @@ __all__ = [
     "make_rows",
     "now",
     "original",
+    "read_embeddings_for",
     "single_vector",
     "unit_rows",
 ]
@@ -261,3 +266,14 @@ def single_vector(embedding: Any) -> Any:
     if vector.ndim != 1 and vector.shape[:1] != (1,):
         raise InputError(f"embedding has shape {vector.shape}, expected one of shape (D,)")
     return vector
+
+
+def read_embeddings_for(gallery: "Gallery", source: Path) -> EmbeddingSet:
+    """Embeddings from a file; from a folder of `arcset embed` if the gallery's model made them."""
+    digest = read_manifest(source).digest if holds_shards(source) else gallery.model_digest
+    if gallery.model_digest not in ("", digest):
+        raise OptionError(
+            f"{source} was embedded by another model, and {gallery.path} belongs to"
+            f" {gallery.model_name}: embed the images with that one"
+        )
+    return read_embeddings(source)
