@@ -43,8 +43,8 @@ class Projection:
 _numbers = itertools.count()
 
 
-class Place:
-    """Where galleries of one kind are made; `place("people")` is the same one each time.
+class Location:
+    """Where galleries of one kind are made; `location("people")` is the same one each time.
 
     kind: "file", or "milvus" for Lite and for a server. base: a folder, or what an address begins
     with. client: of Milvus.
@@ -67,7 +67,7 @@ class Place:
         return f"{self._base}/{name}_{number}"
 
     def anew(self):
-        """A place where there is nothing yet, for one of many examples."""
+        """A location where there is nothing yet, for one of many examples."""
         return self(f"g{next(_numbers)}")
 
 

@@ -109,14 +109,14 @@ def test_a_reader_sees_whole_changes_only(tmp_path):
             states.append(applied(states[-1], change))
             keys |= {vector(number).tobytes(): number for number in change.get("keys", ())}
     known = [as_sets(state) for state in states]
-    places = [0]
+    positions = [0]
     for embeddings, names in seen:
         found = {}
         for row, name in zip(embeddings, names, strict=True):
             found.setdefault(name, []).append(keys[row.tobytes()])
-        places.append(known.index(as_sets(found), places[-1]))  # never back
-    assert len(set(places)) > 3
-    last = known[places[-1]]
+        positions.append(known.index(as_sets(found), positions[-1]))  # never back
+    assert len(set(positions)) > 3
+    last = known[positions[-1]]
     assert last in known[messages.count("done") :]
     with Gallery.open(path) as gallery:
         assert as_sets(held(gallery, keys)) == last

@@ -42,17 +42,17 @@ def fill(gallery):
 
 
 @pytest.fixture
-def plain(place):
+def plain(location):
     """As `filled`, of both kinds, and without images."""
-    with Gallery.open(place("plain"), Projection()) as gallery:
+    with Gallery.open(location("plain"), Projection()) as gallery:
         fill(gallery)
         yield gallery
 
 
 @pytest.mark.parametrize("target", ["file", pytest.param("lite", marks=pytest.mark.long)])
-def test_there_and_back(tmp_path, plain, make_place, target):
+def test_there_and_back(tmp_path, plain, make_location, target):
     """From each kind to each, to the last bit."""
-    copied = make_place(target)("copy")
+    copied = make_location(target)("copy")
     before = content(plain)
     assert plain.export(tmp_path / "g.parquet") == 4
     with Gallery.open(copied, Projection()) as copy:
@@ -107,11 +107,11 @@ def test_what_other_tools_see(tmp_path, filled):
     assert table["added"].to_pylist()[2] == filled.samples("b")[0].added
 
 
-def test_another_models_embeddings_are_not_mixed_in(tmp_path, place, plain):
+def test_another_models_embeddings_are_not_mixed_in(tmp_path, location, plain):
     plain.export(tmp_path / "g.parquet")
     shutil.copy(tmp_path / "g.parquet", tmp_path / "bad.parquet")
     rewritten(tmp_path / "bad.parquet", name=["a", "b", "c", "d\n"])
-    with Gallery.open(place("new"), dim=16) as empty:  # takes the model of the file
+    with Gallery.open(location("new"), dim=16) as empty:  # takes the model of the file
         with pytest.raises(DataError, match=r"bad\.parquet"):
             empty.import_file(tmp_path / "bad.parquet")
         assert (len(empty), empty.model_digest) == (0, "")
@@ -120,16 +120,16 @@ def test_another_models_embeddings_are_not_mixed_in(tmp_path, place, plain):
         assert empty.model_name == "projection-0"
     other = Projection(seed=1)
     with (
-        Gallery.open(place("other"), other) as gallery,
+        Gallery.open(location("other"), other) as gallery,
         pytest.raises(OptionError, match=r"g\.parquet.*'projection-0'.*'projection-1'"),
     ):
         gallery.import_file(tmp_path / "g.parquet")
-    with Gallery.open(place("unknown"), dim=16) as gallery:
+    with Gallery.open(location("unknown"), dim=16) as gallery:
         gallery.enroll("a", embeddings=unit(1, 16))
         with pytest.raises(OptionError, match=r"g\.parquet"):
             gallery.import_file(tmp_path / "g.parquet")
     with (
-        Gallery.open(place("small"), dim=3) as gallery,
+        Gallery.open(location("small"), dim=3) as gallery,
         pytest.raises(OptionError, match=r"g\.parquet.* 16 .* 3\b"),
     ):
         gallery.import_file(tmp_path / "g.parquet")
@@ -138,13 +138,13 @@ def test_another_models_embeddings_are_not_mixed_in(tmp_path, place, plain):
 def rewritten(path, **columns):
     table = parquet.read_table(path)
     for name, values in columns.items():
-        place = table.column_names.index(name)
+        number = table.column_names.index(name)
         if values is None:
-            table = table.remove_column(place)
+            table = table.remove_column(number)
         else:
             if isinstance(values, list) and name != "embedding":
                 values = pyarrow.array(values, table.schema.field(name).type)
-            table = table.set_column(place, name, pyarrow.array(values))
+            table = table.set_column(number, name, pyarrow.array(values))
     parquet.write_table(table, path)
 
 
@@ -166,9 +166,9 @@ BAD = [
 ]
 
 
-def test_files_that_do_not_fit(tmp_path, place, filled):
-    filled.export(tmp_path / "whole.parquet", images=place.kind == "file")
-    with Gallery.open(place("other"), Projection()) as other:
+def test_files_that_do_not_fit(tmp_path, location, filled):
+    filled.export(tmp_path / "whole.parquet", images=location.kind == "file")
+    with Gallery.open(location("other"), Projection()) as other:
         for columns, quoted in BAD:
             shutil.copy(tmp_path / "whole.parquet", tmp_path / "g.parquet")
             rewritten(tmp_path / "g.parquet", **columns)
@@ -195,14 +195,14 @@ def test_files_that_are_none(tmp_path, filled):
 
 
 @pytest.mark.parametrize("kind", ["file", "lite"])
-def test_damage_after_thousands_of_rows_leaves_nothing(tmp_path, make_place, kind):
+def test_damage_after_thousands_of_rows_leaves_nothing(tmp_path, make_location, kind):
     names = [f"{number // 2}" for number in range(5000)]
     with Gallery.open(tmp_path / "g.db", dim=2) as gallery:
         gallery.enroll_many(names, embeddings=unit(5000, 2))
         gallery.export(tmp_path / "g.parquet", images=False)
     shutil.copy(tmp_path / "g.parquet", tmp_path / "bad.parquet")
     rewritten(tmp_path / "bad.parquet", name=[*names[:-1], "d\n"])
-    with Gallery.open(make_place(kind)("other"), dim=2) as other:
+    with Gallery.open(make_location(kind)("other"), dim=2) as other:
         other.enroll("anna", embeddings=unit(1, 2))
         before = content(other)
         with pytest.raises(DataError, match=r"bad\.parquet.*'d\\n'"):

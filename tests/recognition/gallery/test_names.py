@@ -22,12 +22,12 @@ REFUSED = {
 }
 
 
-def test_names_come_back(place):
+def test_names_come_back(location):
     @given(names=st.lists(NAMES, min_size=1, max_size=8, unique=True))
     @example(names=TROUBLE)
-    @settings(max_examples=5 if place.kind == "file" else 3)
+    @settings(max_examples=5 if location.kind == "file" else 3)
     def check_one(names):
-        path, rows = place.anew(), unit(len(names), 16)
+        path, rows = location.anew(), unit(len(names), 16)
         with Gallery.open(path, dim=16) as gallery:
             gallery.enroll_many(names, embeddings=rows)
         with Gallery.open(path) as gallery:
@@ -42,8 +42,8 @@ def test_names_come_back(place):
     check_one()
 
 
-def test_what_is_no_name(place):
-    with Gallery.open(place("g"), dim=3) as gallery:
+def test_what_is_no_name(location):
+    with Gallery.open(location("g"), dim=3) as gallery:
         gallery.enroll("anna", embeddings=[1, 0, 0])
         for name, quoted in REFUSED.items():
             for change in (

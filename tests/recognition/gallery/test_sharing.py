@@ -100,12 +100,12 @@ def test_threads_share_a_gallery(tmp_path):
         def work(number):
             try:
                 for step in range(5):
-                    place = 10 * number + step
-                    gallery.enroll(f"subject {place}", embeddings=rows[place])
-                    found = gallery.identify(embedding=rows[place], threshold=0.99)
-                    assert found.subject in (f"subject {place}", "first")
+                    own = 10 * number + step
+                    gallery.enroll(f"subject {own}", embeddings=rows[own])
+                    match = gallery.identify(embedding=rows[own], threshold=0.99)
+                    assert match.subject in (f"subject {own}", "first")
                     if step % 2:
-                        gallery.remove(f"subject {place}")
+                        gallery.remove(f"subject {own}")
             except BaseException as error:
                 failures.append(error)
 
