@@ -467,12 +467,13 @@ class Gallery(ABC):
         with self.together():
             thresholds, scoring, (subjects, samples) = self.thresholds, self.scoring, self._sizes()
             key = subjects, samples, scoring, fpir
-            if self._point is None or self._point[0] != key or self._point[1] is not thresholds:
+            known = self._point  # which another thread may replace
+            if known is None or known[0] != key or known[1] is not thresholds:
                 point = working_point(
                     thresholds, subjects=subjects, samples=samples, scoring=scoring, fpir=fpir
                 )
-                self._point = key, thresholds, point
-            return self._point[2]
+                self._point = known = key, thresholds, point
+            return known[2]
 
     @property
     def thresholds(self) -> Thresholds | None:

@@ -85,10 +85,11 @@ def enroll_images(
     """
     result = Enrolled()
     images = _list_images(sources, name, result)
-    if model is None and not Gallery.exists(path):
+    is_new = not Gallery.exists(path)
+    if is_new and model is None:
         raise OptionError(f"{path} does not exist yet: name its model with --model")
     options: dict[str, Any] = {"faces": faces, "device": device, "scoring": scoring}
-    with _opened(path, model, keep_images=keep_images, **options) as gallery:
+    with _opened(path, is_new, model, keep_images=keep_images, **options) as gallery:
         enrollment = _Enrollment(gallery, result)
         for start in range(0, len(images), _AT_ONCE):
             enrollment.add(images[start : start + _AT_ONCE])
@@ -102,9 +103,11 @@ def enroll_images(
 
 
 @contextmanager
-def _opened(path: GalleryPath, model: Path | None = None, **options: Any) -> Iterator[Gallery]:
+def _opened(
+    path: GalleryPath, is_new: bool, model: Path | None = None, **options: Any
+) -> Iterator[Gallery]:
     """A gallery. If an error leaves a new one empty, it is dropped."""
-    is_new, is_empty = not Gallery.exists(path), False
+    is_empty = False
     try:
         with Gallery.open(path, model, **options) as gallery:
             try:
@@ -209,10 +212,10 @@ def import_embeddings(path: GalleryPath, source: Path) -> tuple[int, int]:
     if is_export(source):
         settings = GalleryFile(source).settings
         options: Any = {"dim": settings.dim, "scoring": settings.scoring.word} if is_new else {}
-        with _opened(path, **options) as gallery:
+        with _opened(path, is_new, **options) as gallery:
             return len(gallery.import_file(source)), len(gallery)
     embedded = read_embeddings(source)
-    with _opened(path, dim=embedded.embeddings.shape[1] if is_new else None) as gallery:
+    with _opened(path, is_new, dim=embedded.embeddings.shape[1] if is_new else None) as gallery:
         digest = read_manifest(source).digest if holds_shards(source) else None
         if gallery.model_digest and digest != gallery.model_digest:
             made_by = "does not say which model made its embeddings"
