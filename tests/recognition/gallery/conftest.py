@@ -1,4 +1,4 @@
-"""Places for galleries of each kind: files, and collections of Milvus Lite and of a real server."""
+"""Where galleries of each kind are: files, and collections of Milvus Lite and of a real server."""
 
 import pytest
 

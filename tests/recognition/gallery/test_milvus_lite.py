@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from arcset import DataError, Gallery, InputError, OptionError
+from arcset import DataError, Gallery, OptionError
 from arcset.recognition.gallery.address import Address
 from support.gallery_watching import finished
 from support.gallery_writer import enroll_one
@@ -71,9 +71,6 @@ def test_what_milvus_cannot_hold(milvus):
     with pytest.raises(OptionError, match=r"40000.*32768"):
         Gallery.open(milvus("large"), dim=40_000)
     with Gallery.open(milvus("g"), dim=4) as gallery:
-        with pytest.raises(InputError, match="65,535"):
-            gallery.enroll("anna", embeddings=np.eye(4)[0], sources=["é" * 40_000])
-        assert (len(gallery), gallery.sample_count) == (0, 0)
         gallery.enroll("anna", embeddings=np.eye(4)[0], sources=["é" * 30_000])
         assert gallery.samples("anna")[0].source == "é" * 30_000
 

@@ -23,7 +23,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from arcset.errors import DataError, InputError, OptionError
+from arcset.errors import DataError, OptionError
 from arcset.recognition.gallery.address import INDEXES, Address
 from arcset.recognition.gallery.base import Gallery
 from arcset.recognition.gallery.samples import Row, Subject, as_time, now
@@ -282,12 +282,6 @@ class MilvusGallery(Gallery):
 
     def _insert(self, rows: Sequence[Row]) -> Iterator[list[int]]:
         moment = now()
-        for row in rows:
-            if row.source is not None and len(row.source.encode()) > _LONGEST_TEXT:
-                raise InputError(
-                    f"the source {row.source[:20]!r}… is longer than the {_LONGEST_TEXT:,} bytes"
-                    " that Milvus keeps of a text"
-                )
         records: _Records = [
             {
                 "subject": row.name,

@@ -583,9 +583,7 @@ def _make_file(path: Path, settings: dict[str, str]) -> bool:
         sync(part)
         try:
             os.link(part, path)  # unlike a rename, never takes the place of another
-        except FileExistsError:
-            return False
-        except OSError:  # a file system without links
+        except OSError:  # it is there already, or the file system has no links
             if path.exists():
                 return False
             part.rename(path)
