@@ -31,8 +31,6 @@ def made(tmp_path_factory):
 @pytest.fixture
 def gallery(arcset_command, tmp_path, made):
     shutil.copytree(made, tmp_path, copy_function=linked, dirs_exist_ok=True)
-    with Gallery.open(tmp_path / "people.db") as copied:
-        copied.set_model_path(tmp_path / "run")
     return lambda verb, *words: arcset_command("gallery", verb, "people.db", *words)
 
 
@@ -58,10 +56,7 @@ def test_list(gallery):
 
 
 def test_list_the_samples_of_one(gallery, made):
-    done = gallery("list", "ben")
-    lines = done.out.splitlines()
-    assert lines[1].split()[-3:][0] == "3"
-    assert lines[1].endswith(" stored")
+    assert gallery("list", "ben").out.splitlines()[1].endswith(" stored")
     content = json.loads(gallery("list", "ben", "--json").out)
     assert content[0]["source"] == str(made / "photos/ben/00.png")
     assert [one["id"] for one in content] == [3, 4]
@@ -91,12 +86,12 @@ def test_rename_and_merge(gallery, tmp_path):
     assert set(names(tmp_path)) == {"Anna K.", "carl"}
 
 
-def test_info(gallery, arcset_command, tmp_path):
+def test_info(gallery, made, arcset_command):
     content = json.loads(gallery("info", "--json").out)
     assert content["subjects"] == 3
     assert content["samples"] == 6
     assert content["keeps_images"] is True
-    assert content["model_path"] == str(tmp_path / "run")
+    assert content["model_path"] == str(made / "run")
     assert content["calibration"]["identities"] == 60
     assert content["calibration"]["own"] is False
     assert content["point"]["gallery"] == 6
@@ -118,10 +113,6 @@ def test_export_and_import(gallery, arcset_command, tmp_path):
     assert done.code == 0, done.err
     assert "copy.db" in done.out
     assert names(tmp_path, "copy.db") == ["anna", "ben", "carl"]
-    words = ["identify", "copy.db", "photos/ben/00.png", "--model", "run", "--fpir", "0.1"]
-    done = arcset_command(*words, "--device", "cpu")
-    assert done.code == 0, done.err
-    assert ": ben" in done.out
 
 
 def test_embeddings_of_any_tool(arcset_command, tmp_path):
@@ -210,20 +201,17 @@ def test_too_few_subjects_calibrate_nothing(gallery, arcset_command, tmp_path):
     assert done.code == 2
     assert "3 of 3" in done.err
     assert "10" in done.err
-    assert json.loads(gallery("info", "--json").out)["calibration"]["own"] is False
+    told = json.loads(gallery("info", "--json").out)
+    assert told["calibration"]["own"] is False
 
 
 @pytest.mark.parametrize(
     ("words", "quoted"),
     [
         (["remove"], "--sample"),
-        (["remove", "nobody"], "'nobody'"),
         (["remove", "anna", "nobody"], "'nobody'"),
         (["remove", "--sample", "99"], "99"),
         (["rename", "anna", "ben"], "'ben'"),
-        (["rename", "nobody", "x"], "'nobody'"),
-        (["rename", "anna", ""], "256"),
-        (["merge", "anna", "anna"], "'anna'"),
         (["list", "nobody"], "'nobody'"),
         (["export", "--out", "people.csv"], "people.csv"),
         (["import", "nosuch.parquet"], "nosuch.parquet"),
@@ -246,6 +234,12 @@ def test_wrong_use_is_one_line_exit_2_and_changes_nothing(gallery, tmp_path, wor
 
 def test_a_failed_import_leaves_no_gallery(arcset_command, tmp_path):
     (tmp_path / "cut.parquet").write_bytes(b"PAR1 and then nothing")
-    done = arcset_command("gallery", "import", "new.db", "cut.parquet")
-    assert done.code == 2
-    assert [path.name for path in tmp_path.iterdir()] == ["cut.parquet"]
+    rows = np.random.default_rng(0).normal(size=(5000, 2))
+    rows[4999] = 0
+    write_embeddings(tmp_path / "zero.npz", EmbeddingSet.of(rows, range(5000)))
+    before = sorted(tmp_path.iterdir())
+    for name, quoted in (("cut.parquet", "cut.parquet"), ("zero.npz", "row 4999")):
+        done = arcset_command("gallery", "import", "new.db", name)
+        assert done.code == 2
+        assert quoted in done.err
+        assert sorted(tmp_path.iterdir()) == before

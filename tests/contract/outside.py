@@ -113,7 +113,7 @@ def signature(function: Callable[..., Any]) -> list[str]:
 #: Without an underscore, but for modules of arcset alone: neither README nor docs show them.
 _WITHIN = {
     *("can_hold_images", "check", "from_json", "heading", "knots", "line", "model", "model_path"),
-    *("name_of", "rates", "repeated", "replicates", "set_model_path", "shared"),
+    *("name_of", "rates", "repeated", "replicates", "shared"),
     *("shown", "spread", "together", "trained_centers", "update"),
 }
 _SPECIAL = {"__bool__", "__contains__", "__enter__", "__getitem__", "__iter__", "__len__"}

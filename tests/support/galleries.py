@@ -1,11 +1,13 @@
 """What tests of galleries share: a model that is quick, slow references, and the bytes on disk."""
 
 import hashlib
+import io
 import itertools
 from pathlib import Path
 
 import numpy as np
 from hypothesis import strategies as st
+from PIL import Image
 
 from arcset import Gallery
 from arcset.data import Reading
@@ -19,6 +21,8 @@ NAMES = st.text(
 
 class Projection:
     """An embedder: 8×8 grey pixels times a fixed random matrix, of length 1."""
+
+    origin = None  # no file that could be remembered
 
     def __init__(self, dim=16, seed=0, thresholds=None):
         self.name, self.dim, self.thresholds = f"projection-{seed}", dim, thresholds
@@ -39,8 +43,8 @@ class Projection:
 _numbers = itertools.count()
 
 
-class Place:
-    """Where galleries of one kind are made; `place("people")` is the same one each time.
+class Location:
+    """Where galleries of one kind are made; `location("people")` is the same one each time.
 
     kind: "file", or "milvus" for Lite and for a server. base: a folder, or what an address begins
     with. client: of Milvus.
@@ -63,8 +67,15 @@ class Place:
         return f"{self._base}/{name}_{number}"
 
     def anew(self):
-        """A place where there is nothing yet, for one of many examples."""
+        """A location where there is nothing yet, for one of many examples."""
         return self(f"g{next(_numbers)}")
+
+
+def picture(seed):
+    """A PNG of 8×8 random pixels."""
+    out = io.BytesIO()
+    Image.fromarray(np.random.default_rng(seed).integers(0, 256, (8, 8), np.uint8)).save(out, "PNG")
+    return out.getvalue()
 
 
 def unit(count, dim, seed=0):

@@ -1,15 +1,11 @@
-"""A process that changes galleries until it is killed, and tells what it is about to do and did.
-
-Run as a script it waits for lines with a task in JSON, and for each forks a writer, so that the
-slow imports happen once. A writer prints its process number first, and then what its task says.
+"""What writers of galleries do in processes of their own, until they are killed; see
+`gallery_watching`. Each tells through a connection what it is about to do, and what it did.
 """
 
 import functools
 import itertools
-import json
 import os
 import random
-import sys
 import time
 
 import numpy as np
@@ -89,27 +85,26 @@ def perform(gallery, change):
         gallery.compact()
 
 
-def change_on(path, seed, first, state):
-    """Until it is killed: a line before each change begins, and `done` when it is on the disk."""
+def change_on(connection, path, seed, first, state):
+    """Until it is killed: each change before it begins, and `done` when it is on the disk."""
     rng, key = random.Random(seed), first
     with Gallery.open(path) as gallery:
         while True:
             change = draw(state, rng, key)
-            print(json.dumps(change), flush=True)
+            connection.send(change)
             perform(gallery, change)
-            print("done", flush=True)
+            connection.send("done")
             state = applied(state, change)
             key += len(change.get("keys", ()))
 
 
-def change_once(path, change):
+def change_once(connection, path, change):
     """Make one change."""
     with Gallery.open(path) as gallery:
         perform(gallery, change)
-    print("done", flush=True)
 
 
-def enroll_on(path, seed):
+def enroll_on(connection, path, seed):
     """Until it is killed: enroll somebody with three samples, remove some, and tell each name."""
     rng = np.random.default_rng(seed)
     with Gallery.open(path) as gallery:
@@ -119,7 +114,7 @@ def enroll_on(path, seed):
             if number % 6 == 2:
                 gallery.remove(name)
                 name = f"{name} is gone"
-            print(name, flush=True)
+            connection.send(name)
 
 
 def enroll_again_and_again(path, seed, count):
@@ -135,29 +130,9 @@ def enroll_again_and_again(path, seed, count):
         return made, count / (time.perf_counter() - started)
 
 
-def enroll_one(path, name, row, closing):
-    """Enroll somebody, tell whom it sees, and close the gallery or end all at once."""
+def enroll_one(connection, path, name, row):
+    """Enroll somebody, tell whom it sees, and end in an instant."""
     gallery = Gallery.open(path)
     gallery.enroll(name, embeddings=row)
-    print(json.dumps({one.name: one.samples for one in gallery.subjects()}), flush=True)
-    if closing:
-        gallery.close()
-
-
-def main():
-    import arcset.recognition.gallery.sqlite  # noqa: F401  once, for all writers
-
-    print("ready", flush=True)
-    for line in sys.stdin:
-        work, task = json.loads(line)
-        if (child := os.fork()) == 0:
-            print(os.getpid(), flush=True)
-            globals()[work](**task)
-            os._exit(0)
-        _, status = os.waitpid(child, 0)
-        # On a line of its own, also if the writer was killed in the middle of one.
-        print(f"\ngone {os.waitstatus_to_exitcode(status)}", flush=True)
-
-
-if __name__ == "__main__":
-    main()
+    connection.send({one.name: one.samples for one in gallery.subjects()})
+    os._exit(0)

@@ -251,11 +251,9 @@ def migrate(
     Example: arcset gallery migrate people.db --model runs/better
     """
     with Gallery.open(file, create=False) as opened:
-        faces = faces or opened.faces
-        recognizer = load_model(model, faces, device=device)
+        recognizer = load_model(model, faces or opened.faces, device=device)
         with progress_bar("embedding") as progress:
             opened.migrate(recognizer, progress)
-        opened.set_model_path(model, faces)
         samples = opened.sample_count
     content = {"gallery": str(file), "model": recognizer.name, "samples": samples}
     text = f"{file} now belongs to {recognizer.name}: {plural(samples, 'sample')} embedded again"

@@ -583,7 +583,9 @@ def load_model(
     model: Path | str, faces: str | None = None, *, device: str = "auto"
 ) -> "Recognizer | FaceRecognizer":
     """A recognizer; of the faces in photos, where `faces` says so."""
-    return with_faces(Recognizer.load(model, device=device), faces)
+    loaded = with_faces(Recognizer.load(model, device=device), faces)
+    loaded.origin = Path(model), faces  # so that "auto" is found on another machine, too
+    return loaded
 
 
 def with_faces(recognizer: Recognizer, faces: str | None) -> "Recognizer | FaceRecognizer":

@@ -1,10 +1,9 @@
-"""Places for galleries of each kind: files, and collections of Milvus Lite and of a real server."""
+"""Where galleries of each kind are: files, and collections of Milvus Lite and of a real server."""
 
 import pytest
 
 from arcset import Gallery
-from support.galleries import Place
-from support.gallery_watching import Writers
+from support.galleries import Location
 from support.milvus_server import milvus_server
 
 LONG = pytest.mark.long
@@ -34,35 +33,27 @@ def server(tmp_path_factory):
 
 
 @pytest.fixture
-def make_place(request, tmp_path):
-    """Makes a place of the kind 'file', 'lite' or 'server', which is cleared in the end."""
+def make_location(request, tmp_path):
+    """Makes a location of the kind 'file', 'lite' or 'server', which is cleared in the end."""
     made = []
 
     def make(kind):
         where = (tmp_path,) if kind == "file" else request.getfixturevalue(kind)
-        made.append(Place(*where))
+        made.append(Location(*where))
         return made[-1]
 
     yield make
-    for place in made:
-        place.clear()
+    for location in made:
+        location.clear()
 
 
 @pytest.fixture(params=["file", *(pytest.param(kind, marks=LONG) for kind in ("lite", "server"))])
-def place(request, make_place):
+def location(request, make_location):
     """Files in `make test`, Milvus as well in `make test-all`; see `test_gallery`."""
-    return make_place(request.param)
+    return make_location(request.param)
 
 
 @pytest.fixture
-def milvus(make_place):
+def milvus(make_location):
     """Milvus Lite only."""
-    return make_place("lite")
-
-
-@pytest.fixture(scope="session")
-def writers():
-    """Processes that write to galleries, and can be killed."""
-    found = Writers()
-    yield found
-    found.close()
+    return make_location("lite")

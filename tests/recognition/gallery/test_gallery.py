@@ -5,6 +5,7 @@ numbers samples get, only that none is given twice.
 """
 
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,13 +17,13 @@ from support.galleries import Projection, check_kept, unit
 
 
 @pytest.fixture(params=["file", "lite", pytest.param("server", marks=pytest.mark.long)])
-def place(request, make_place):
-    return make_place(request.param)
+def location(request, make_location):
+    return make_location(request.param)
 
 
 @pytest.fixture
-def gallery(place):
-    with Gallery.open(place("people"), dim=4) as found:
+def gallery(location):
+    with Gallery.open(location("people"), dim=4) as found:
         yield found
 
 
@@ -39,12 +40,16 @@ def some_thresholds(dim=4):
     return make_thresholds(rows, np.arange(120) // 2, galleries=[20])
 
 
-def test_enrolled_is_found_again_and_kept(place):
-    path, rows = place("people"), np.eye(4)
+def test_enrolled_is_found_again_and_kept(location):
+    path, rows = location("people"), np.eye(4)
     with Gallery.open(path, dim=4) as gallery:
         two = gallery.enroll("anna", embeddings=rows[:2])
         assert len(gallery.enroll("ben", embeddings=5 * rows[2])) == 1
-        cleos, third = gallery.enroll_many(["cleo", "anna"], embeddings=rows[[3, 0]])
+        counts = []
+        cleos, third = gallery.enroll_many(
+            ["cleo", "anna"], embeddings=rows[[3, 0]], progress=lambda *done: counts.append(done)
+        )
+        assert counts == [(2, 2)]
         assert numbers(gallery, "anna") == (*two, third)
         assert numbers(gallery, "cleo") == (cleos,)
     with Gallery.open(path) as gallery:
@@ -59,6 +64,9 @@ def test_enrolled_is_found_again_and_kept(place):
 
 
 def test_identify_says_who_or_nobody(gallery):
+    assert gallery.subjects() == ()
+    match = gallery.identify(embedding=[1, 0, 0, 0], threshold=0.5)
+    assert (match.subject, match.candidates, match.reason) == (None, (), "empty gallery")
     gallery.enroll_many(["anna", "ben"], embeddings=np.eye(4)[:2])
     match = gallery.identify(embedding=[1, 0.2, 0, 0], threshold=0.8, candidates=1)
     assert match.subject == "anna"
@@ -71,17 +79,10 @@ def test_identify_says_who_or_nobody(gallery):
     assert gallery.verify("anna", embedding=np.eye(4)[0], threshold=0.5).same
 
 
-def test_an_empty_gallery_knows_nobody(gallery):
-    assert gallery.subjects() == ()
-    match = gallery.identify(embedding=[1, 0, 0, 0], threshold=0.5)
-    assert match.subject is None
-    assert match.candidates == ()
-
-
-def test_the_gallerys_own_calibration(place):
+def test_the_gallerys_own_calibration(location):
     made = some_thresholds()
     recognizer = Projection(dim=4, thresholds=made)
-    with Gallery.open(place("g"), recognizer) as gallery:
+    with Gallery.open(location("g"), recognizer) as gallery:
         gallery.enroll_many([f"subject {number}" for number in range(20)], embeddings=unit(20, 4))
         assert gallery.thresholds is recognizer.thresholds
         gallery.set_thresholds(made)
@@ -94,7 +95,7 @@ def test_the_gallerys_own_calibration(place):
         assert match.threshold == large.threshold
         assert match.candidates[0].subject == "subject 7"
         assert match.probability > 0.5
-    with Gallery.open(place("g")) as gallery:
+    with Gallery.open(location("g")) as gallery:
         assert gallery.thresholds.json() == made.json()
         gallery.set_thresholds(None)
         assert gallery.thresholds is None
@@ -109,17 +110,12 @@ def test_the_gallerys_own_calibration(place):
 def test_calibrated_from_those_enrolled(gallery):
     rows = np.repeat(unit(30, 4), 3, axis=0) + 0.05 * unit(90, 4, seed=1)
     gallery.enroll_many([f"bird {number // 3}" for number in range(90)], embeddings=rows)
-    made = gallery.calibrate()
-    assert made.made_from["identities"] == 30
-    assert gallery.thresholds.json() == made.json()
-    for number in range(5, 30):
-        gallery.remove(f"bird {number}")
-    with pytest.raises(InputError, match="5 of 5"):
-        gallery.calibrate()
-    assert gallery.thresholds.json() == made.json()
+    thresholds = gallery.calibrate()
+    assert thresholds.made_from["identities"] == 30
+    assert gallery.thresholds.json() == thresholds.json()
 
 
-def test_changing(place, gallery):
+def test_changing(location, gallery):
     first, *others = gallery.enroll_many(["a", "b", "b", "c"], embeddings=unit(4, 4))
     row = gallery.labelled()[0][0]
     gallery.rename("a", "a much longer name than before")
@@ -128,7 +124,7 @@ def test_changing(place, gallery):
     gallery.merge("a", "b")
     assert sorted(listed(gallery)) == [("a much longer name than before", 1), ("b", 3)]
     merged = numbers(gallery, "b")
-    if place.kind == "file":  # Milvus writes anew what it renames
+    if location.kind == "file":  # Milvus writes anew what it renames
         assert sorted(merged) == sorted(others)
     gallery.remove_sample(merged[1])
     gallery.remove_sample(*numbers(gallery, "a much longer name than before"))
@@ -164,36 +160,27 @@ def test_what_is_not_there(gallery):
     assert sorted(listed(gallery)) == [("a", 1), ("b", 1)]
 
 
-def test_embeddings_that_are_none(gallery):
-    for embeddings, quoted in (
+@pytest.mark.parametrize(
+    ("embeddings", "quoted"),
+    [
         ([[1, 2, 3]], "3 .*4"),
         ([[0, 0, 0, 0]], "row 0"),
         ([[1, 2, 3, 4], [1, np.nan, 3, 4]], "nan.* 1"),
-        ([[1, 2, np.inf, 4]], "inf.* 0"),
         (np.zeros((0, 4)), "0"),
         (np.ones((2, 2, 4)), "2, 2, 4"),
-        ([["a", "b", "c", "d"]], None),
-        ([[1, 2, 3, 4], [1, 2]], None),
+        ([[1, 2, 3, 4], [1, 2]], "embeddings"),
+    ],
+)
+def test_what_is_no_embedding(gallery, embeddings, quoted):
+    for ask in (
+        lambda: gallery.enroll("anna", embeddings=embeddings),
+        lambda: gallery.enroll_many(["anna"] * (len(embeddings) or 1), embeddings=embeddings),
+        lambda: gallery.search(embeddings),
+        lambda: gallery.identify_many(embeddings=embeddings, threshold=0.5),
     ):
-        for ask in (
-            lambda given=embeddings: gallery.enroll("anna", embeddings=given),
-            lambda given=embeddings: gallery.enroll_many(
-                ["anna"] * (len(given) or 1), embeddings=given
-            ),
-            lambda given=embeddings: gallery.search(given),
-            lambda given=embeddings: gallery.identify_many(embeddings=given, threshold=0.5),
-        ):
-            with pytest.raises(InputError, match=quoted):
-                ask()
+        with pytest.raises(InputError, match=quoted):
+            ask()
     assert len(gallery) == 0
-
-
-def test_very_long_and_very_short_embeddings(gallery):
-    gallery.enroll("long", embeddings=[1e308, 1e308, 0, 0])
-    gallery.enroll("short", embeddings=[0, 0, 1e-308, -1e-308])
-    names, scores = gallery.search([[1, 1, 0, 0], [0, 0, 1, -1]], 1)
-    assert names == [("long",), ("short",)]
-    assert scores.ravel() == pytest.approx([1, 1])
 
 
 def test_as_many_names_as_samples(gallery):
@@ -225,13 +212,13 @@ def images(folder, count=3):
 
 
 @pytest.mark.parametrize("keep", [True, False])
-def test_images_of_every_kind(tmp_path, place, keep):
+def test_images_of_every_kind(tmp_path, location, keep):
     paths, recognizer = images(tmp_path), Projection()
-    if keep and place.kind == "milvus":
+    if keep and location.kind == "milvus":
         with pytest.raises(OptionError, match="milvus"):
-            Gallery.open(place("g"), recognizer, keep_images=keep)
+            Gallery.open(location("g"), recognizer, keep_images=keep)
         return
-    with Gallery.open(place("g"), recognizer, keep_images=keep) as gallery:
+    with Gallery.open(location("g"), recognizer, keep_images=keep) as gallery:
         gallery.enroll("path", paths[0])
         gallery.enroll("array", np.asarray(Image.open(paths[1])))
         gallery.enroll("PIL", Image.open(paths[2]))
@@ -254,10 +241,10 @@ def test_images_of_every_kind(tmp_path, place, keep):
             assert recognizer.embed(kept) == pytest.approx(recognizer.embed(paths[1]), abs=1e-6)
 
 
-def test_images_whose_embeddings_are_known(tmp_path, place):
+def test_images_whose_embeddings_are_known(tmp_path, location):
     paths, recognizer = images(tmp_path), Projection()
-    rows, keep = recognizer.embed(paths), place.kind == "file"
-    with Gallery.open(place("g"), dim=16, keep_images=keep) as gallery:
+    rows, keep = recognizer.embed(paths), location.kind == "file"
+    with Gallery.open(location("g"), dim=16, keep_images=keep) as gallery:
         gallery.enroll_many(["a", "b", "c"], paths, embeddings=rows, sources=["x", None, "z"])
         told = [gallery.samples(name)[0] for name in "abc"]
         assert [one.source for one in told] == ["x", str(paths[1]), "z"]
@@ -265,10 +252,10 @@ def test_images_whose_embeddings_are_known(tmp_path, place):
         assert [gallery.image(one.id) for one in told] == expected
 
 
-def test_nothing_of_a_batch_with_one_bad_image(tmp_path, place):
+def test_nothing_of_a_batch_with_one_bad_image(tmp_path, location):
     paths = images(tmp_path)
     paths[1].write_bytes(b"no image")
-    with Gallery.open(place("g"), Projection()) as gallery:
+    with Gallery.open(location("g"), Projection()) as gallery:
         with pytest.raises(DataError, match=r"1\.png"):
             gallery.enroll("anna", paths)
         with pytest.raises(DataError, match=r"missing\.png"):
@@ -276,25 +263,25 @@ def test_nothing_of_a_batch_with_one_bad_image(tmp_path, place):
         assert len(gallery) == 0
 
 
-def test_settings_are_kept_and_can_be_changed(place):
-    keep = place.kind == "file"
-    with Gallery.open(place("g"), dim=3, scoring="top-3", keep_images=keep) as gallery:
-        gallery.set_model_path("/models/one")
-    with Gallery.open(place("g")) as gallery:
+def test_settings_are_kept_and_can_be_changed(location):
+    keep, recognizer = location.kind == "file", Projection()
+    recognizer.origin = Path("/models/one"), "none"
+    Gallery.open(location("g"), recognizer, scoring="top-3", keep_images=keep).close()
+    with Gallery.open(location("g")) as gallery:
         assert (gallery.scoring, gallery.keep_images) == ("top-3", keep)
-        assert gallery.model_path == "/models/one"
-    with Gallery.open(place("g"), scoring="mean", keep_images=False) as gallery:
+        assert (gallery.model_path, gallery.faces) == ("/models/one", "none")
+    with Gallery.open(location("g"), scoring="mean", keep_images=False) as gallery:
         assert (gallery.scoring, gallery.keep_images) == ("mean", False)
-    with Gallery.open(place("g"), read_only=True) as gallery:
+    with Gallery.open(location("g"), read_only=True) as gallery:
         assert (gallery.scoring, gallery.keep_images) == ("mean", False)
 
 
-def test_reading_only_changes_nothing(place):
+def test_reading_only_changes_nothing(location):
     with pytest.raises(DataError, match=r"\bg\b|\bg_"):
-        Gallery.open(place("g"), dim=4, read_only=True)
-    with Gallery.open(place("g"), dim=4) as gallery:
+        Gallery.open(location("g"), dim=4, read_only=True)
+    with Gallery.open(location("g"), dim=4) as gallery:
         first, _ = gallery.enroll_many(["a", "b"], embeddings=np.eye(4)[:2])
-    with Gallery.open(place("g"), read_only=True) as gallery:
+    with Gallery.open(location("g"), read_only=True) as gallery:
         assert gallery.read_only
         for change in (
             lambda: gallery.enroll("c", embeddings=np.eye(4)[2]),
@@ -304,7 +291,6 @@ def test_reading_only_changes_nothing(place):
             lambda: gallery.rename("a", "c"),
             lambda: gallery.merge("a", "b"),
             lambda: gallery.set_thresholds(some_thresholds()),
-            lambda: gallery.set_model_path("x"),
         ):
             with pytest.raises(DataError, match=re.escape(str(gallery.path))):
                 change()
@@ -312,35 +298,30 @@ def test_reading_only_changes_nothing(place):
         assert listed(gallery) == [("a", 1), ("b", 1)]
 
 
-def test_another_model_is_refused(place):
-    with Gallery.open(place("g"), Projection()) as gallery:
+def test_another_scoring_is_refused(tmp_path):
+    for word in ("median", "top-0", "top-3\n"):
+        with pytest.raises(OptionError, match=re.escape(repr(word))):
+            Gallery.open(tmp_path / "g.db", dim=3, scoring=word)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_another_model_is_refused(location):
+    with Gallery.open(location("g"), Projection()) as gallery:
         gallery.enroll("a", embeddings=unit(1, 16))
     with pytest.raises(OptionError, match=r"'projection-0'.*'projection-1'"):
-        Gallery.open(place("g"), Projection(seed=1))
+        Gallery.open(location("g"), Projection(seed=1))
     with pytest.raises(OptionError, match=r"dim=3.*16"):
-        Gallery.open(place("g"), dim=3)
-    with Gallery.open(place("plain"), dim=16) as gallery:
+        Gallery.open(location("g"), dim=3)
+    with Gallery.open(location("plain"), dim=16) as gallery:
         gallery.enroll("a", embeddings=unit(1, 16))
     with pytest.raises(OptionError, match="plain"):
-        Gallery.open(place("plain"), Projection())
+        Gallery.open(location("plain"), Projection())
     with pytest.raises(OptionError, match="new"):
-        Gallery.open(place("new"))
+        Gallery.open(location("new"))
 
 
-def test_progress_is_told_batch_by_batch(gallery):
-    told = []
-    names = [f"{number % 7}" for number in range(25)]
-    samples = gallery.enroll_many(
-        names, embeddings=unit(25, 4), progress=lambda done, total: told.append((done, total))
-    )
-    assert told == sorted(told)
-    assert told[-1] == (25, 25)
-    assert len(set(samples)) == 25
-    assert gallery.labelled()[1] == tuple(names)
-
-
-def test_closed(place):
-    gallery = Gallery.open(place("g"), dim=3)
+def test_closed(location):
+    gallery = Gallery.open(location("g"), dim=3)
     gallery.close()
     gallery.close()
     for ask in (

@@ -1,6 +1,5 @@
 """Writers killed at any moment: what they were told is kept is there, and nothing is half done."""
 
-import json
 import random
 import sqlite3
 import threading
@@ -11,7 +10,7 @@ import pytest
 
 from arcset import Gallery
 from support.galleries import bytes_of
-from support.gallery_watching import as_sets, held, left_of
+from support.gallery_watching import as_sets, held, killed, left_of
 from support.gallery_writer import DIM, applied, change_on, vector
 
 
@@ -23,12 +22,12 @@ def check_file(path):
 
 
 @pytest.mark.parametrize("kills", [15, pytest.param(300, marks=pytest.mark.long)])
-def test_every_acknowledged_change_survives(tmp_path, writers, kills):
+def test_every_acknowledged_change_survives(tmp_path, kills):
     path, rng = tmp_path / "people.db", random.Random(kills)
     Gallery.open(path, dim=DIM).close()
     state, key, keys, removed, done = {}, 1, {}, set(), 0
     for seed in range(kills):
-        lines = writers.killed(
+        messages = killed(
             change_on,
             rng.randint(0, 6),
             rng.random() ** 2 * 0.03,
@@ -37,8 +36,8 @@ def test_every_acknowledged_change_survives(tmp_path, writers, kills):
             first=key,
             state=state,
         )
-        begun = [json.loads(line) for line in lines if line.startswith("{")]
-        finished = lines.count("done")
+        begun = [message for message in messages if message != "done"]
+        finished = messages.count("done")
         assert finished <= len(begun) <= finished + 1
         done += finished
         for change in begun:
@@ -89,14 +88,14 @@ def test_settings_that_make_it_so(tmp_path, monkeypatch):
     assert asked == wanted
 
 
-def test_a_reader_sees_whole_changes_only(tmp_path, writers):
+def test_a_reader_sees_whole_changes_only(tmp_path):
     path = tmp_path / "people.db"
     Gallery.open(path, dim=DIM).close()
-    lines, seen, states = [], [], [{}]
+    messages, seen, states = [], [], [{}]
     task = {"path": str(path), "seed": 5, "first": 1, "state": {}}
     with Gallery.open(path, read_only=True) as reader:
         watcher = threading.Thread(
-            target=lambda: lines.extend(writers.killed(change_on, 25, 0.01, **task))
+            target=lambda: messages.extend(killed(change_on, 25, 0.01, **task))
         )
         watcher.start()
         while watcher.is_alive():
@@ -105,20 +104,19 @@ def test_a_reader_sees_whole_changes_only(tmp_path, writers):
         watcher.join()
         seen.append(reader.labelled())
     keys = {}
-    for line in lines:
-        if line.startswith("{"):
-            change = json.loads(line)
+    for change in messages:
+        if change != "done":
             states.append(applied(states[-1], change))
             keys |= {vector(number).tobytes(): number for number in change.get("keys", ())}
     known = [as_sets(state) for state in states]
-    places = [0]
+    positions = [0]
     for embeddings, names in seen:
         found = {}
         for row, name in zip(embeddings, names, strict=True):
             found.setdefault(name, []).append(keys[row.tobytes()])
-        places.append(known.index(as_sets(found), places[-1]))  # never back
-    assert len(set(places)) > 3
-    last = known[places[-1]]
-    assert last in known[lines.count("done") :]
+        positions.append(known.index(as_sets(found), positions[-1]))  # never back
+    assert len(set(positions)) > 3
+    last = known[positions[-1]]
+    assert last in known[messages.count("done") :]
     with Gallery.open(path) as gallery:
         assert as_sets(held(gallery, keys)) == last

@@ -18,6 +18,7 @@ import pytest
 
 from arcset import DataError, Gallery, OptionError
 from support.galleries import brute_force, unit
+from support.gallery_watching import killed
 from support.gallery_writer import enroll_again_and_again, enroll_on
 from support.milvus_server import milvus_server
 
@@ -25,16 +26,16 @@ LONG = pytest.mark.long
 
 
 @pytest.fixture(params=["lite", pytest.param("server", marks=LONG)])
-def place(request, make_place):
-    return make_place(request.param)
+def location(request, make_location):
+    return make_location(request.param)
 
 
 def listed(gallery):
     return {one.name: one.samples for one in gallery.subjects()}
 
 
-def test_under_strong_consistency_each_sees_what_the_other_did(place):
-    path = f"{place('seen')}?consistency=strong"
+def test_under_strong_consistency_each_sees_what_the_other_did(location):
+    path = f"{location('seen')}?consistency=strong"
     with Gallery.open(path, dim=4) as one, Gallery.open(path) as other:
         one.enroll("anna", embeddings=np.eye(4)[:2])
         assert other.search(np.eye(4)[:1], 1)[0] == [("anna",)]
@@ -56,8 +57,8 @@ def test_under_strong_consistency_each_sees_what_the_other_did(place):
         assert listed(other) == {"benjamin": 1}
 
 
-def test_a_session_sees_its_own_changes_at_once(place):
-    with Gallery.open(place("own"), dim=8) as gallery:
+def test_a_session_sees_its_own_changes_at_once(location):
+    with Gallery.open(location("own"), dim=8) as gallery:
         for step in range(5):
             rows = unit(3, 8, step)
             gallery.enroll(f"{step}", embeddings=rows)
@@ -69,10 +70,12 @@ def test_a_session_sees_its_own_changes_at_once(place):
                 assert (len(gallery), gallery.sample_count) == (1, 3)
         gallery.rename("4", "four")
         assert listed(gallery) == {"four": 3}
+    with Gallery.open(location("own"), read_only=True) as gallery:  # and all that was there before
+        assert listed(gallery) == {"four": 3}
 
 
-def test_a_session_sees_what_others_did_a_moment_later(place):
-    with Gallery.open(place("others"), dim=4) as one, Gallery.open(place("others")) as other:
+def test_a_session_sees_what_others_did_a_moment_later(location):
+    with Gallery.open(location("others"), dim=4) as one, Gallery.open(location("others")) as other:
         one.enroll("anna", embeddings=np.eye(4)[0])
         assert len(one) == 1
         other.enroll("ben", embeddings=np.eye(4)[1])
@@ -83,17 +86,8 @@ def test_a_session_sees_what_others_did_a_moment_later(place):
         assert one.search(np.eye(4)[1], 1)[0] == [("ben",)]
 
 
-def test_what_was_written_before_is_seen_when_it_is_opened(place):
-    with Gallery.open(place("before"), dim=4) as gallery:
-        gallery.enroll("anna", embeddings=np.eye(4)[0])
-        gallery.remove("anna")
-        gallery.enroll("ben", embeddings=np.eye(4)[0])
-    with Gallery.open(place("before"), read_only=True) as gallery:
-        assert listed(gallery) == {"ben": 1}
-
-
-def test_a_rename_that_breaks_off_loses_nothing(place, monkeypatch):
-    with Gallery.open(place("renamed"), dim=4) as gallery:
+def test_a_rename_that_breaks_off_loses_nothing(location, monkeypatch):
+    with Gallery.open(location("renamed"), dim=4) as gallery:
         gallery.enroll("anna", embeddings=np.eye(4)[:2], sources=["1.png", "2.png"])
         with monkeypatch.context() as patch:
             patch.setattr(pymilvus.MilvusClient, "delete", broken)
@@ -108,21 +102,21 @@ def broken(*args, **options):
     raise pymilvus.MilvusException(message="broken")
 
 
-def test_a_gallery_that_cannot_be_made_leaves_nothing(place, monkeypatch):
+def test_a_gallery_that_cannot_be_made_leaves_nothing(location, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(pymilvus.MilvusClient, "load_collection", broken)
         with pytest.raises(DataError, match="half"):
-            Gallery.open(place("half"), dim=4)
+            Gallery.open(location("half"), dim=4)
         patch.setattr(
             pymilvus.MilvusClient, "get_server_version", lambda *args, **options: "v2.2.16"
         )
         with pytest.raises(DataError, match=r"2\.2\.16.*2\.3"):
-            Gallery.open(place("half"), dim=4)
-    assert not Gallery.exists(place("half"))
+            Gallery.open(location("half"), dim=4)
+    assert not Gallery.exists(location("half"))
 
 
-def test_a_gallery_that_was_half_made_is_made_whole(place):
-    path = place("half")
+def test_a_gallery_that_was_half_made_is_made_whole(location):
+    path = location("half")
     collection = path.rpartition("/")[2]
     Gallery.open(path, dim=4).close()
     client = client_of(path)
@@ -138,8 +132,8 @@ def client_of(path):
     return pymilvus.MilvusClient(f"http:{base}" if base.startswith("//127") else base)
 
 
-def test_the_collection_of_another_program(place):
-    path = place("foreign")
+def test_the_collection_of_another_program(location):
+    path = location("foreign")
     collection, client = path.rpartition("/")[2], client_of(path)
     client.create_collection(collection, dimension=4)
     client.insert(collection, [{"id": 1, "vector": [0, 0, 0, 1]}])
@@ -149,8 +143,8 @@ def test_the_collection_of_another_program(place):
     assert [row["id"] for row in rows] == [1]
 
 
-def test_the_index_that_there_is(place):
-    path = place("graph")
+def test_the_index_that_there_is(location):
+    path = location("graph")
     with Gallery.open(f"{path}?index=hnsw", dim=8) as gallery:
         rows = unit(200, 8)
         gallery.enroll_many([f"{number}" for number in range(200)], embeddings=rows)
@@ -164,12 +158,12 @@ def test_the_index_that_there_is(place):
 
 @LONG
 @pytest.mark.parametrize("scoring", ["max", "mean"])
-def test_a_subject_of_more_samples_than_milvus_gives_at_once(place, scoring):
+def test_a_subject_of_more_samples_than_milvus_gives_at_once(location, scoring):
     rng = np.random.default_rng(0)
     crowd = np.eye(8)[0] + 0.01 * rng.normal(size=(17_000, 8))
     rows = np.concatenate([crowd, rng.normal(size=(40, 8))])
     names = ["crowd"] * len(crowd) + [f"{number}" for number in range(40)]
-    with Gallery.open(place("crowd"), dim=8, scoring=scoring) as gallery:
+    with Gallery.open(location("crowd"), dim=8, scoring=scoring) as gallery:
         gallery.enroll_many(names, embeddings=rows)
         held, owners = gallery.labelled()
         assert owners == tuple(names)
@@ -185,7 +179,7 @@ def test_a_subject_of_more_samples_than_milvus_gives_at_once(place, scoring):
 
 @pytest.mark.parametrize("kind", ["lite", pytest.param("server", marks=LONG)])
 @pytest.mark.timeout(1200)
-def test_killed_writers_leave_whole_samples(request, tmp_path, writers, kind):
+def test_killed_writers_leave_whole_samples(request, tmp_path, kind):
     """Whoever was told to be enrolled is, with all samples; those of one message come together."""
     kills = 1 if kind == "lite" else 10
     path = f"milvus:{tmp_path}/people.db/killed"
@@ -195,7 +189,7 @@ def test_killed_writers_leave_whole_samples(request, tmp_path, writers, kind):
     rng, told = random.Random(0), []
     for seed in range(kills):
         pause = rng.uniform(0, 0.1)
-        told += writers.killed(enroll_on, rng.randint(3, 9), pause, path=path, seed=seed)
+        told += killed(enroll_on, rng.randint(3, 9), pause, path=path, seed=seed)
         with Gallery.open(path, read_only=True) as gallery:
             seen = listed(gallery)
             assert set(seen.values()) == {3}

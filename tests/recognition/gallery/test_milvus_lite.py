@@ -1,18 +1,18 @@
 """A gallery in a folder of Milvus Lite: what is kept, what is refused, and addresses."""
 
 import fcntl
-import json
 import sys
 
 import numpy as np
 import pytest
 
-from arcset import DataError, Gallery, InputError, OptionError
+from arcset import DataError, Gallery, OptionError
 from arcset.recognition.gallery.address import Address
+from support.gallery_watching import finished
 from support.gallery_writer import enroll_one
 
 
-def test_kept_by_one_process_after_the_other(tmp_path, writers):
+def test_kept_by_one_process_after_the_other(tmp_path):
     path = f"milvus:{tmp_path}/new folder/people.db/faces"
     with Gallery.open(path, dim=4) as gallery:
         gallery.enroll("anna", embeddings=np.eye(4)[:2])
@@ -20,9 +20,8 @@ def test_kept_by_one_process_after_the_other(tmp_path, writers):
             same.enroll("ben", embeddings=np.eye(4)[2])
         assert len(gallery) == 2
         gallery.enroll("ben", embeddings=np.eye(4)[2])
-    task = {"path": path, "name": "carl", "row": [0, 0, 0, 1], "closing": False}
-    (said,) = writers.done(enroll_one, **task)
-    assert json.loads(said) == {"anna": 2, "ben": 2, "carl": 1}
+    (seen,) = finished(enroll_one, path=path, name="carl", row=[0, 0, 0, 1])
+    assert seen == {"anna": 2, "ben": 2, "carl": 1}
     with Gallery.open(path) as gallery:  # what a process did that ended in an instant is there
         assert [one.name for one in gallery.subjects()] == ["anna", "ben", "carl"]
         assert gallery.identify(embedding=np.eye(4)[3], threshold=0.9).subject == "carl"
@@ -72,9 +71,6 @@ def test_what_milvus_cannot_hold(milvus):
     with pytest.raises(OptionError, match=r"40000.*32768"):
         Gallery.open(milvus("large"), dim=40_000)
     with Gallery.open(milvus("g"), dim=4) as gallery:
-        with pytest.raises(InputError, match="65,535"):
-            gallery.enroll("anna", embeddings=np.eye(4)[0], sources=["é" * 40_000])
-        assert (len(gallery), gallery.sample_count) == (0, 0)
         gallery.enroll("anna", embeddings=np.eye(4)[0], sources=["é" * 30_000])
         assert gallery.samples("anna")[0].source == "é" * 30_000
 

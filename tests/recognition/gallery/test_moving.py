@@ -2,31 +2,27 @@
 
 import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pyarrow
 import pytest
-from PIL import Image
 from pyarrow import parquet
 
 from arcset import DataError, Gallery, OptionError
-from support.galleries import Projection, bytes_of, check_kept, unit
+from support.galleries import Projection, bytes_of, check_kept, picture, unit
 
 
 def content(gallery):
     """All that a gallery knows of each sample but its number, as they were enrolled."""
-    found = {}
+    samples = {}
     for subject in gallery.subjects():
         for sample in gallery.samples(subject.name):
-            found[sample.id] = (subject.name, replace(sample, id=0), gallery.image(sample.id))
+            samples[sample.id] = (subject.name, replace(sample, id=0), gallery.image(sample.id))
     rows = gallery.labelled()[0]
     return [
-        (*found[number], row.tobytes()) for number, row in zip(sorted(found), rows, strict=True)
+        (*samples[number], row.tobytes()) for number, row in zip(sorted(samples), rows, strict=True)
     ]
-
-
-def pixels(seed):
-    return np.random.default_rng(seed).integers(0, 256, (8, 8), dtype=np.uint8)
 
 
 @pytest.fixture
@@ -38,45 +34,42 @@ def filled(tmp_path):
 
 
 def fill(gallery):
-    gallery.enroll('Ünï "o\'" 漢字', [pixels(1), pixels(2)])
-    gallery.enroll("gone", pixels(3))
-    gallery.enroll("b", pixels(4), sources=["a/b.png"])
+    gallery.enroll('Ünï "o\'" 漢字', [picture(1), picture(2)])
+    gallery.enroll("gone", picture(3))
+    gallery.enroll("b", picture(4), sources=["a/b.png"])
     gallery.enroll("without", embeddings=unit(1, 16))
     gallery.remove("gone")
 
 
-@pytest.fixture(params=["file", pytest.param("lite", marks=pytest.mark.long)])
-def target(request, make_place):
-    """Where to move to."""
-    return make_place(request.param)
-
-
 @pytest.fixture
-def plain(place):
+def plain(location):
     """As `filled`, of both kinds, and without images."""
-    with Gallery.open(place("plain"), Projection()) as gallery:
+    with Gallery.open(location("plain"), Projection()) as gallery:
         fill(gallery)
         yield gallery
 
 
-def test_there_and_back(tmp_path, plain, target):
+@pytest.mark.parametrize("target", ["file", pytest.param("lite", marks=pytest.mark.long)])
+def test_there_and_back(tmp_path, plain, make_location, target):
     """From each kind to each, to the last bit."""
+    copied = make_location(target)("copy")
     before = content(plain)
     assert plain.export(tmp_path / "g.parquet") == 4
-    with Gallery.open(target("copy"), Projection()) as copy:
+    with Gallery.open(copied, Projection()) as copy:
         assert len(copy.import_file(tmp_path / "g.parquet")) == 4
         assert content(copy) == before
         check_kept(copy)
-        copy.enroll("next", pixels(9))
+        copy.enroll("next", picture(9))
         copy.remove("next")
-        assert copy.export(tmp_path / "again.parquet") == 4
-    tables = [
-        parquet.read_table(tmp_path / name).drop_columns("id")
-        for name in ("g.parquet", "again.parquet")
-    ]
-    assert tables[0].equals(tables[1])
-    with Gallery.open(target("copy")) as copy:
-        assert content(copy) == before
+        before_again = copy.enroll("b", [picture(7), picture(8)])
+        assert len({*before_again, *copy.import_file(tmp_path / "g.parquet")}) == 6
+    with Gallery.open(copied) as copy:
+        assert content(copy)[:4] == before
+        assert {one.name: one.samples for one in copy.subjects()} == {
+            'Ünï "o\'" 漢字': 4,
+            "b": 4,
+            "without": 2,
+        }
 
 
 def test_images_there_and_back(tmp_path, filled):
@@ -100,20 +93,6 @@ def test_images_do_not_come_along_to_milvus(tmp_path, filled, milvus):
             copy.migrate(Projection(seed=1))
 
 
-def test_into_a_gallery_that_has_some(tmp_path, plain, target):
-    plain.export(tmp_path / "g.parquet")
-    with Gallery.open(target("other"), Projection()) as other:
-        before = other.enroll("b", [pixels(7), pixels(8)])
-        made = other.import_file(tmp_path / "g.parquet")
-        assert len({*before, *made}) == 6
-        assert {one.name: one.samples for one in other.subjects()} == {
-            'Ünï "o\'" 漢字': 2,
-            "b": 3,
-            "without": 1,
-        }
-        check_kept(other)
-
-
 def test_what_other_tools_see(tmp_path, filled):
     filled.export(tmp_path / "g.parquet")
     table = parquet.read_table(tmp_path / "g.parquet")
@@ -128,24 +107,29 @@ def test_what_other_tools_see(tmp_path, filled):
     assert table["added"].to_pylist()[2] == filled.samples("b")[0].added
 
 
-def test_another_models_embeddings_are_not_mixed_in(tmp_path, place, plain):
+def test_another_models_embeddings_are_not_mixed_in(tmp_path, location, plain):
     plain.export(tmp_path / "g.parquet")
-    with Gallery.open(place("new"), dim=16) as empty:  # takes the model of the file
+    shutil.copy(tmp_path / "g.parquet", tmp_path / "bad.parquet")
+    rewritten(tmp_path / "bad.parquet", name=["a", "b", "c", "d\n"])
+    with Gallery.open(location("new"), dim=16) as empty:  # takes the model of the file
+        with pytest.raises(DataError, match=r"bad\.parquet"):
+            empty.import_file(tmp_path / "bad.parquet")
+        assert (len(empty), empty.model_digest) == (0, "")
         empty.import_file(tmp_path / "g.parquet")
         assert empty.model_digest == Projection().digest
         assert empty.model_name == "projection-0"
     other = Projection(seed=1)
     with (
-        Gallery.open(place("other"), other) as gallery,
+        Gallery.open(location("other"), other) as gallery,
         pytest.raises(OptionError, match=r"g\.parquet.*'projection-0'.*'projection-1'"),
     ):
         gallery.import_file(tmp_path / "g.parquet")
-    with Gallery.open(place("unknown"), dim=16) as gallery:
+    with Gallery.open(location("unknown"), dim=16) as gallery:
         gallery.enroll("a", embeddings=unit(1, 16))
         with pytest.raises(OptionError, match=r"g\.parquet"):
             gallery.import_file(tmp_path / "g.parquet")
     with (
-        Gallery.open(place("small"), dim=3) as gallery,
+        Gallery.open(location("small"), dim=3) as gallery,
         pytest.raises(OptionError, match=r"g\.parquet.* 16 .* 3\b"),
     ):
         gallery.import_file(tmp_path / "g.parquet")
@@ -154,79 +138,45 @@ def test_another_models_embeddings_are_not_mixed_in(tmp_path, place, plain):
 def rewritten(path, **columns):
     table = parquet.read_table(path)
     for name, values in columns.items():
-        place = table.column_names.index(name)
+        number = table.column_names.index(name)
         if values is None:
-            table = table.remove_column(place)
+            table = table.remove_column(number)
         else:
-            kind = table.schema.field(name).type if name != "embedding" else None
-            table = table.set_column(place, name, pyarrow.array(values, kind))
+            if isinstance(values, list) and name != "embedding":
+                values = pyarrow.array(values, table.schema.field(name).type)
+            table = table.set_column(number, name, pyarrow.array(values))
     parquet.write_table(table, path)
 
 
 #: Columns that no export has, and what the error quotes.
 BAD = [
-    ({"name": None}, "'name'"),
+    ({"name": None}, "name"),
     ({"name": ["a", "b", "c\n", "d"]}, r"'c\\n'"),
-    ({"name": ["a", "b", None, "d"]}, "'name'"),
+    ({"name": ["a", "b", None, "d"]}, "None"),
     ({"embedding": [[0.0] * 16] * 4}, "row 0"),
     ({"embedding": [[float("nan")] * 16] * 4}, "nan.* 0"),
     ({"embedding": [[1.0] * 15] * 4}, "16"),
+    ({"embedding": [[1.0] * 16, None, [1.0] * 16, [1.0] * 16]}, ""),
     ({"embedding": [[1.0] * 15, [1.0] * 17, [1.0] * 16, [1.0] * 16]}, "16"),
-    ({"added": [None] * 4}, "'added'"),
+    ({"added": [None] * 4}, ""),
     ({"digest": ["words"] * 4}, ""),
+    ({"name": pyarrow.array([{"x": 1}] * 4)}, "struct"),
+    ({"name": pyarrow.array([b"\xff"] * 4).view(pyarrow.string())}, ""),
+    ({"added": pyarrow.array([2**62] * 4, pyarrow.timestamp("us"))}, ""),
+    ({"source": pyarrow.array([["a"]] * 4)}, ""),
 ]
 
 
-def test_files_that_do_not_fit(tmp_path, place, filled):
-    filled.export(tmp_path / "whole.parquet", images=place.kind == "file")
-    with Gallery.open(place("other"), Projection()) as other:
+def test_files_that_do_not_fit(tmp_path, location, filled):
+    filled.export(tmp_path / "whole.parquet", images=location.kind == "file")
+    with Gallery.open(location("other"), Projection()) as other:
         for columns, quoted in BAD:
             shutil.copy(tmp_path / "whole.parquet", tmp_path / "g.parquet")
             rewritten(tmp_path / "g.parquet", **columns)
             with pytest.raises(DataError, match=rf"g\.parquet.*{quoted}"):
                 other.import_file(tmp_path / "g.parquet")
             assert len(other) == 0
-        assert len(other.enroll("anna", pixels(1))) == 1
-
-
-#: Four values of other types than an export has, or beyond what a gallery can tell.
-OTHERS = {
-    "numbers": pyarrow.array([1, 2, 3, 4]),
-    "large numbers": pyarrow.array([2**64 - 4, 2**64 - 3, 2**64 - 2, 2**64 - 1], pyarrow.uint64()),
-    "fractions": pyarrow.array([1.5, 2.5, float("nan"), 1e300]),
-    "text": pyarrow.array(["x"] * 4),
-    "bytes": pyarrow.array([b"\xff"] * 4),
-    "not Unicode": pyarrow.array([b"\xff"] * 4).view(pyarrow.string()),
-    "nothing": pyarrow.nulls(4),
-    "lists": pyarrow.array([["a"]] * 4),
-    "records": pyarrow.array([{"x": 1}] * 4),
-    "times": pyarrow.array([2**62] * 4, pyarrow.timestamp("us")),
-    "short digests": pyarrow.array(["00"] * 4),
-}
-
-
-@pytest.mark.parametrize("column", ["name", "embedding", "source", "digest", "added", "image"])
-def test_a_column_of_another_type_is_refused_or_can_be_told(tmp_path, filled, column):
-    before = content(filled)
-    filled.export(tmp_path / "g.parquet")
-    table = parquet.read_table(tmp_path / "g.parquet")
-    refused = set()
-    for kind, values in OTHERS.items():
-        other = table.set_column(table.column_names.index(column), column, values)
-        parquet.write_table(other, tmp_path / "g.parquet")
-        try:
-            filled.import_file(tmp_path / "g.parquet")
-        except DataError as error:
-            refused.add(kind)
-            said = str(error)
-        else:
-            said = "g.parquet"
-        assert "g.parquet" in said
-        assert said.isprintable()
-        assert (content(filled) == before) == (kind in refused)
-        filled.export(tmp_path / "again.parquet")
-        before = content(filled)
-    assert {"records", "lists"} <= refused
+        assert len(other.enroll("anna", picture(1))) == 1
 
 
 def test_files_that_are_none(tmp_path, filled):
@@ -246,14 +196,14 @@ def test_files_that_are_none(tmp_path, filled):
 
 
 @pytest.mark.parametrize("kind", ["file", "lite"])
-def test_damage_after_thousands_of_rows_leaves_nothing(tmp_path, make_place, kind):
+def test_damage_after_thousands_of_rows_leaves_nothing(tmp_path, make_location, kind):
     names = [f"{number // 2}" for number in range(5000)]
     with Gallery.open(tmp_path / "g.db", dim=2) as gallery:
         gallery.enroll_many(names, embeddings=unit(5000, 2))
         gallery.export(tmp_path / "g.parquet", images=False)
     shutil.copy(tmp_path / "g.parquet", tmp_path / "bad.parquet")
     rewritten(tmp_path / "bad.parquet", name=[*names[:-1], "d\n"])
-    with Gallery.open(make_place(kind)("other"), dim=2) as other:
+    with Gallery.open(make_location(kind)("other"), dim=2) as other:
         other.enroll("anna", embeddings=unit(1, 2))
         before = content(other)
         with pytest.raises(DataError, match=r"bad\.parquet.*'d\\n'"):
@@ -264,28 +214,25 @@ def test_damage_after_thousands_of_rows_leaves_nothing(tmp_path, make_place, kin
         assert (len(other), other.sample_count) == (2501, 5001)
 
 
-LONG = pytest.mark.long
-
-
-@pytest.mark.parametrize("dim", [9, pytest.param(16, marks=LONG), pytest.param(40, marks=LONG)])
-def test_to_another_model(tmp_path, dim):
-    old, new = Projection(), Projection(dim=dim, seed=1)
+def test_to_another_model(tmp_path):
+    old, new = Projection(), Projection(dim=9, seed=1)
+    new.origin = Path("/models/new"), "none"
     path, told = tmp_path / "g.db", []
     with Gallery.open(path, old, keep_images=True) as gallery:
         for number in range(7):
-            gallery.enroll(f"subject {number}", [pixels(number), pixels(100 + number)])
+            gallery.enroll(f"subject {number}", [picture(number), picture(100 + number)])
         gallery.remove("subject 3")
-        gallery.set_model_path("/old")
         rows, names = gallery.labelled()
         gallery.migrate(new, progress=lambda done, total: told.append((done, total)))
         assert told == [(12, 12)]
-        assert (gallery.dim, gallery.model_name, gallery.model_path) == (dim, new.name, None)
+        assert (gallery.dim, gallery.model_name) == (9, new.name)
+        assert (gallery.model_path, gallery.faces) == ("/models/new", "none")
         assert gallery.labelled()[1] == names
-        assert gallery.identify(pixels(104), threshold=0.999).subject == "subject 4"
+        assert gallery.identify(picture(104), threshold=0.999).subject == "subject 4"
         assert not any(row.tobytes() in bytes_of(path) for row in rows)
         check_kept(gallery)
     with Gallery.open(path, new) as gallery:
-        assert gallery.identify(pixels(5), threshold=0.999).subject == "subject 5"
+        assert gallery.identify(picture(5), threshold=0.999).subject == "subject 5"
     with pytest.raises(OptionError, match=r"'projection-1'.*'projection-0'"):
         Gallery.open(path, old)
 
@@ -300,5 +247,5 @@ def test_all_samples_move_or_none(tmp_path, filled):
         filled.migrate(Projection(seed=1, dim=5))
     filled.remove("bad")
     assert content(filled) == before[:3]
-    assert filled.identify(Image.fromarray(pixels(4)), threshold=0.999).subject == "b"
+    assert filled.identify(picture(4), threshold=0.999).subject == "b"
     check_kept(filled)

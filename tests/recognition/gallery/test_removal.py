@@ -43,30 +43,24 @@ def path(tmp_path):
     return tmp_path / "people.db"
 
 
-def test_nothing_is_left(path):
-    people = [Person(number) for number in range(5)]
+def test_nothing_is_left_of_single_samples_and_names(path):
+    people = [Person(number) for number in range(4)]
     with Gallery.open(path, dim=64, keep_images=True) as gallery:
         for person in people:
             person.enroll(gallery)
-        for person in people:  # the search finds what is there
-            assert person.found_in(bytes_of(path)) == person.traces()
-        gallery.remove(people[1].name)
-        gallery.remove_sample(gallery.samples(people[3].name)[0].id)
-        for number, person in enumerate(people):
-            found = person.found_in(bytes_of(path))
-            assert found == ([] if number in (1, 3) else person.traces())
-        gallery.rename(people[0].name, "somebody else entirely")
-        gallery.merge(people[2].name, people[4].name)
+        gallery.remove_sample(gallery.samples(people[1].name)[0].id)
+        gallery.rename(people[0].name, "another name entirely")
+        gallery.merge(people[2].name, people[3].name)
         content = bytes_of(path)
+        assert people[1].found_in(content) == []
+        assert people[3].found_in(content) == people[3].traces()  # the search finds what is there
         assert people[0].name.encode() not in content
         assert people[2].name.encode() not in content
-        assert people[4].name.encode() in content
 
 
-@pytest.mark.parametrize("changes", [120, pytest.param(400, marks=pytest.mark.long)])
-def test_nothing_is_left_after_many_changes(path, changes):
+def test_nothing_is_left_after_many_changes(path):
     """SQLite moves rows between pages, and would leave copies that later removals do not reach."""
-    rng, here, removed = random.Random(0), [], []
+    rng, here, removed, changes = random.Random(0), [], [], 120
     with Gallery.open(path, dim=64, keep_images=True) as gallery:
         for number in range(changes):
             draw = rng.random()

@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
 
@@ -56,7 +57,7 @@ from arcset.recognition.recognizer import (
 if TYPE_CHECKING:
     from arcset.recognition.gallery.address import Address
 
-__all__ = ["Gallery", "GalleryPath", "drop_gallery"]
+__all__ = ["Gallery", "GalleryPath", "drop_gallery", "model_location"]
 
 #: Where a gallery is: its file, or its address in Milvus.
 GalleryPath: TypeAlias = "Path | Address"
@@ -68,12 +69,12 @@ class Gallery(ABC):
     """Subjects and their embeddings: in one file, or in Milvus; see `Gallery.open`.
 
     What a method that changes something has done is there when it returns, and others who have
-    the same gallery open see it at their next call. Threads may share one gallery. What more a
-    file promises is told by `FileGallery`, and what Milvus cannot by `MilvusGallery`.
+    the same gallery open see it at their next call. Threads may share one gallery. `FileGallery`
+    says what a file promises beyond that, and `MilvusGallery` what Milvus cannot do.
 
     Attributes:
         path: the file, or the address in Milvus. dim: length of an embedding.
-        read_only: whether it was opened for reading, or lies where nothing can be written.
+        read_only: whether it was opened for reading only, or is where nothing can be written.
 
         >>> gallery = Gallery.open(getfixture("tmp_path") / "people.db", dim=2)
         >>> gallery.enroll("anna", embeddings=[[1.0, 0.1], [1.0, -0.1]])
@@ -94,8 +95,7 @@ class Gallery(ABC):
     _recognizer: ImageEmbedder | None = None
     _device = "auto"
     _loading = threading.Lock()
-    _point: tuple[Any, WorkingPoint | None] = (None, None)
-    _parsed: tuple[str | None, Thresholds | None] = (None, None)
+    _point: tuple[Any, Thresholds | None, WorkingPoint] | None = None  # and what it was made for
 
     # Opening
 
@@ -112,7 +112,7 @@ class Gallery(ABC):
         read_only: bool = False,
         create: bool = True,
     ) -> "Gallery":
-        """Open a gallery; one that does not exist is made.
+        """Open a gallery; one that does not exist is created.
 
         Parameters:
             path: its file; or where it is in Milvus, as `milvus://host:port/collection`, see
@@ -131,10 +131,11 @@ class Gallery(ABC):
             keep_images: whether images are stored with their embeddings, so that the gallery can
                 move to another model. A setting of the gallery, too; Milvus stores none.
             read_only: to change nothing.
-            create: whether a gallery that does not exist is made.
+            create: whether a gallery that does not exist is created.
 
-        Raises `OptionError` for another model or dimension than the gallery's, and where a new one
-        is to be made of neither; `DataError` for what is damaged, no gallery, or out of reach.
+        Raises `OptionError` for another model or dimension than the gallery's, and for a new one
+        without either; `DataError` for a file or collection that is damaged, out of reach or no
+        gallery.
         """
         word = None if scoring is None else Scoring.of(scoring).word
         store, where = _store(path)
@@ -143,25 +144,25 @@ class Gallery(ABC):
                 f"{where} cannot keep images, which Milvus has no room for: keep the files, or a"
                 " gallery in a file"
             )
-        gallery, model = store._connect(where, read_only=read_only), recognizer
-        if gallery is None:
-            if read_only or not create:
-                raise DataError(
-                    f"there is no gallery {where}: it does not exist; `arcset enroll {where} FOLDER"
-                    " --model RUN` makes one"
-                )
-            if isinstance(model, str | Path):
-                model = load_model(model, faces, device=device)
-            gallery = store._create(where, _first_settings(where, model, dim))
+        gallery = store._connect(where, read_only=read_only)
+        if gallery is None and (read_only or not create):
+            raise DataError(
+                f"there is no gallery {where}: it does not exist; `arcset enroll {where} FOLDER"
+                " --model RUN` creates one"
+            )
         try:
+            if isinstance(recognizer, str | Path):
+                if faces is None and gallery is not None:
+                    faces = gallery.faces
+                recognizer = load_model(recognizer, faces, device=device)
+            if gallery is None:
+                gallery = store._create(where, _first_settings(where, recognizer, dim))
             gallery._device = device
-            gallery._recognizer = None if isinstance(model, str | Path) else model
-            values: dict[str, str | None] = {} if word is None else {"scoring": word}
-            if keep_images is not None:
-                values["keep_images"] = "yes" if keep_images else "no"
-            gallery._adopt(recognizer, faces, dim, values)
+            keep = None if keep_images is None else "yes" if keep_images else "no"
+            gallery._adopt(recognizer, dim, {"scoring": word, "keep_images": keep})
         except BaseException:
-            gallery.close()
+            if gallery is not None:
+                gallery.close()
             raise
         return gallery
 
@@ -176,37 +177,30 @@ class Gallery(ABC):
         return True
 
     def _adopt(
-        self,
-        recognizer: "ImageEmbedder | Path | str | None",
-        faces: str | None,
-        dim: int | None,
-        values: dict[str, str | None],
+        self, recognizer: ImageEmbedder | None, dim: int | None, values: dict[str, str | None]
     ) -> None:
-        """Check what `open` was given, and write down what is new."""
-        settings = self._settings
+        """Check what `open` was called with, and store what is new; None is not stored."""
+        settings, self._recognizer = self._settings, recognizer
         if dim not in (None, settings.dim):
             raise OptionError(
                 f"dim={dim!r}, but the embeddings in {self.path} have {settings.dim} numbers"
             )
-        if isinstance(recognizer, str | Path):
-            faces = settings.faces if faces is None else faces
+        if recognizer is not None:
+            settings.check_fits(recognizer, self.path)
+            if not settings.model_digest and self.sample_count:
+                raise OptionError(
+                    f"{self.path} holds embeddings from elsewhere, and {recognizer.name!r} may not"
+                    " be what made them: open it without a model, or make a new one"
+                )
             if not self.read_only:
-                values |= _model_location(recognizer, faces)
-            if self._recognizer is None:
-                self._recognizer = load_model(recognizer, faces, device=self._device)
-        elif isinstance(recognizer, ImageEmbedder) and recognizer.origin and not self.read_only:
-            values |= _model_location(*recognizer.origin)
-        if (model := self._recognizer) is not None:
-            settings.check_fits(model, self.path)
-            if not settings.model_digest:
-                if self.sample_count:
-                    raise OptionError(
-                        f"{self.path} holds embeddings from elsewhere, and {model.name!r} may not"
-                        " be what made them: open it without a model, or make a new one"
-                    )
-                if not self.read_only:
-                    values |= {"model": model.name, "digest": model.digest}
-        new = {key: value for key, value in values.items() if settings.written.get(key) != value}
+                model = {"model": settings.model_name or recognizer.name}
+                values |= {**model, "digest": recognizer.digest, **model_location(recognizer)}
+        written = settings.written
+        new = {
+            key: value
+            for key, value in values.items()
+            if value is not None and written.get(key) != value
+        }
         if new:
             self._write(**new)
 
@@ -228,13 +222,9 @@ class Gallery(ABC):
             raise OptionError(
                 f"{self.path}: its model is no longer at {model}: name it with --model"
             )
-        loaded: ImageEmbedder = load_model(model, settings.faces, device=self._device)
+        loaded = load_model(model, settings.faces, device=self._device)
         settings.check_fits(loaded, self.path)
         return loaded
-
-    def set_model_path(self, path: Path | str, faces: str | None = None) -> None:
-        """Note where the model lies, and how it finds faces, so that it need not be named again."""
-        self._write(**_model_location(path, faces))
 
     @abstractmethod
     def close(self) -> None:
@@ -263,9 +253,9 @@ class Gallery(ABC):
         name, and `InputError` or `DataError` for what are no embeddings or images.
         """
         check_name(name)
-        given = None if images is None else as_sources(images)
-        vectors = self._embedded(given, embeddings)
-        rows = make_rows([name] * len(vectors), vectors, given, sources, self.keep_images)
+        images = None if images is None else as_sources(images)
+        vectors = self._embedded(images, embeddings)
+        rows = make_rows([name] * len(vectors), vectors, images, sources, self.keep_images)
         return tuple(self._add([rows]))
 
     def enroll_many(
@@ -282,16 +272,16 @@ class Gallery(ABC):
         A batch is there whole or not at all. `progress` is told after each.
         """
         names = [check_name(name) for name in names]
-        given = None if images is None else as_sources(images)
+        images = None if images is None else as_sources(images)
         if embeddings is not None and (len(names) or len(embeddings)):
             embeddings = unit_rows(embeddings, self.dim)  # all are checked before the first is in
-        for what, items in (("images", given), ("embeddings", embeddings), ("sources", sources)):
+        for what, items in (("images", images), ("embeddings", embeddings), ("sources", sources)):
             if items is not None and len(items) != len(names):
                 raise InputError(f"there are {len(names):,} names, but {len(items):,} {what}")
         samples: list[int] = []
         for start in range(0, len(names), _BATCH):
             part = slice(start, start + _BATCH)
-            images_here = None if given is None else given[part]
+            images_here = None if images is None else images[part]
             sources_here = None if sources is None else sources[part]
             vectors = self._embedded(images_here, None) if embeddings is None else embeddings[part]
             rows = make_rows(names[part], vectors, images_here, sources_here, self.keep_images)
@@ -357,7 +347,7 @@ class Gallery(ABC):
         Without faces it is `identify`, as a list of one.
         """
         check_count("candidates", candidates)
-        (photo,) = self._model().embed_each([image])
+        (photo,) = self.model().embed_each([image])
         _, matches = self._answers(photo.embeddings, fpir, threshold, candidates)
         return [_with_face(match, photo, row) for row, match in enumerate(matches)]
 
@@ -384,12 +374,12 @@ class Gallery(ABC):
         check_count("candidates", candidates)
         if embeddings is not None or images is None:
             return self._answers(self._embedded(None, embeddings), fpir, threshold, candidates)[1]
-        photos = self._model().embed_each(as_sources(images), most=1)
+        photos = self.model().embed_each(as_sources(images), most=1)
         probes = np.concatenate([photo.embeddings for photo in photos])
         point, matches = self._answers(probes, fpir, threshold, candidates)
-        found = iter(matches)
+        remaining = iter(matches)
         return [
-            _with_face(next(found), photo, 0)
+            _with_face(next(remaining), photo, 0)
             if len(photo.embeddings)
             else Match.without_face(point)
             for photo in photos
@@ -407,14 +397,14 @@ class Gallery(ABC):
             subjects, thresholds = len(self), self.thresholds
         return point, [
             answer(
-                found,
-                row[: len(found)],
+                nearest,
+                row[: len(nearest)],
                 point=point,
                 thresholds=thresholds,
                 subjects=subjects,
                 candidates=candidates,
             )
-            for found, row in zip(names, scores.tolist(), strict=True)
+            for nearest, row in zip(names, scores.tolist(), strict=True)
         ]
 
     def verify(
@@ -430,8 +420,8 @@ class Gallery(ABC):
 
         far, threshold: as in `Recognizer.verify`. Raises `OptionError` where nobody is called so.
         """
-        given = None if embedding is None else single_vector(embedding)
-        probe = self._embedded(None if image is None else [image], given)[0]
+        vector = None if embedding is None else single_vector(embedding)
+        probe = self._embedded(None if image is None else [image], vector)[0]
         with self.together():
             cosines = exact_cosines(self._stacked(self._find(name)), probe)
             _, scores = self._settings.scoring.score(cosines, np.zeros(len(cosines), np.int64))
@@ -443,13 +433,14 @@ class Gallery(ABC):
             return unit_rows(embeddings, self.dim)
         if images is None:
             raise OptionError("neither images nor embeddings are given")
-        return unit_rows(self._model().embed(images), self.dim)
+        return unit_rows(self.model().embed(images), self.dim)
 
-    def _model(self) -> ImageEmbedder:
+    def model(self) -> ImageEmbedder:
+        """The recognizer; raises `OptionError` where the gallery has none."""
         if self.recognizer is None:
             raise OptionError(
-                f"{self.path} does not remember its model, which images need: open it with one,"
-                " or give embeddings"
+                f"{self.path} does not remember its model, which images need: name it (--model), or"
+                " give embeddings"
             )
         return self.recognizer
 
@@ -474,14 +465,15 @@ class Gallery(ABC):
     def working_point(self, fpir: float | None = None) -> WorkingPoint:
         """The threshold for an FPIR, by default 0.01, at the gallery's present size."""
         with self.together():
-            thresholds = self.thresholds
-            size = dict(zip(("subjects", "samples"), self._sizes(), strict=True))
-            key = (*size.values(), self.scoring, fpir, id(thresholds))
-            known, point = self._point
-            if point is None or known != key:
-                point = working_point(thresholds, **size, scoring=self.scoring, fpir=fpir)
-                self._point = key, point
-            return point
+            thresholds, scoring, (subjects, samples) = self.thresholds, self.scoring, self._sizes()
+            key = subjects, samples, scoring, fpir
+            known = self._point  # which another thread may replace
+            if known is None or known[0] != key or known[1] is not thresholds:
+                point = working_point(
+                    thresholds, subjects=subjects, samples=samples, scoring=scoring, fpir=fpir
+                )
+                self._point = known = key, thresholds, point
+            return known[2]
 
     @property
     def thresholds(self) -> Thresholds | None:
@@ -489,19 +481,14 @@ class Gallery(ABC):
         text = self._settings.thresholds
         if text is None:
             return None if self.recognizer is None else self.recognizer.thresholds
-        known, parsed = self._parsed
-        if parsed is None or text != known:
-            try:
-                parsed = Thresholds.from_json(parse_json(text), f"the calibration in {self.path}")
-            except (TypeError, ValueError) as error:
-                raise DataError(f"{self.path} is damaged in its calibration: {error}") from None
-            self._parsed = text, parsed
-        return parsed
+        return _read_thresholds(text, str(self.path))
 
     def set_thresholds(self, thresholds: Thresholds | None) -> None:
         """Give the gallery a calibration of its own, or take it away."""
-        text = thresholds and json.dumps(thresholds.json(), ensure_ascii=False, allow_nan=False)
-        self._write(thresholds=text or None)
+        text = None
+        if thresholds is not None:
+            text = json.dumps(thresholds.json(), ensure_ascii=False, allow_nan=False)
+        self._write(thresholds=text)
 
     def calibrate(self, **options: Any) -> Thresholds:
         """Calibrate from the subjects enrolled, and keep that; options as in `calibrating`.
@@ -511,9 +498,9 @@ class Gallery(ABC):
         embeddings, names = self.labelled()
         if not names:
             raise OptionError(f"{self.path} is empty: enroll subjects to calibrate from")
-        made = calibrate(embeddings, names, **options)
-        self.set_thresholds(made)
-        return made
+        thresholds = calibrate(embeddings, names, **options)
+        self.set_thresholds(thresholds)
+        return thresholds
 
     # Changing
 
@@ -762,7 +749,7 @@ class Gallery(ABC):
     @classmethod
     @abstractmethod
     def _create(cls, path: Any, settings: dict[str, str]) -> Self:
-        """Make an empty gallery, whole or not at all, and open it."""
+        """Create an empty gallery, whole or not at all, and open it."""
 
     @staticmethod
     @abstractmethod
@@ -830,7 +817,7 @@ class Gallery(ABC):
 
 
 def drop_gallery(path: "Path | str | Address") -> None:
-    """Take a gallery away that nobody has open, as far as there is one."""
+    """Delete a gallery that nobody has open, if there is one."""
     store, where = _store(path)
     store._drop(where)
 
@@ -847,6 +834,14 @@ def _store(path: "Path | str | Address") -> "tuple[type[Gallery], GalleryPath]":
     return FileGallery, Path(str(path))
 
 
+@lru_cache(maxsize=8)
+def _read_thresholds(text: str, path: str) -> Thresholds:
+    try:
+        return Thresholds.from_json(parse_json(text), f"the calibration in {path}")
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{path} is damaged in its calibration: {error}") from None
+
+
 def _with_face(match: Match, photo: EmbeddedImage, row: int) -> Match:
     if photo.count is None:
         return match
@@ -856,7 +851,7 @@ def _with_face(match: Match, photo: EmbeddedImage, row: int) -> Match:
 def _first_settings(
     path: object, recognizer: ImageEmbedder | None, dim: int | None
 ) -> dict[str, str]:
-    """Those of a new gallery; raises `OptionError` where that cannot be made."""
+    """Those of a new gallery; raises `OptionError` where its dimension is unknown."""
     name = digest = ""
     if recognizer is not None:
         name, digest = recognizer.name, recognizer.digest
@@ -865,14 +860,16 @@ def _first_settings(
         dim = recognizer.dim
     if dim is None:
         raise OptionError(
-            f"{path} does not exist: to make it, name a model or the dimension of embeddings"
+            f"{path} does not exist: to create it, name a model or the dimension of embeddings"
         )
-    dim = check_count("dim", dim, 1, LARGEST_DIM)
-    first = {"dim": str(dim), "model": name, "digest": digest}
-    return {**first, "scoring": "max", "keep_images": "no"}
+    return {"dim": str(check_count("dim", dim, 1, LARGEST_DIM)), "model": name, "digest": digest}
 
 
-def _model_location(model: Path | str, faces: str | None) -> dict[str, str | None]:
-    is_file = faces not in (None, "auto", "none")
-    detector = str(Path(str(faces)).resolve()) if is_file else faces
-    return {"model_path": str(Path(model).resolve()), "faces": detector}
+def model_location(recognizer: ImageEmbedder) -> dict[str, str | None]:
+    """The settings that tell where a model lies; nothing for one of which that is unknown."""
+    if recognizer.origin is None:
+        return {}
+    path, faces = recognizer.origin
+    if faces not in (None, "auto", "none"):
+        faces = str(Path(faces).resolve())
+    return {"model_path": str(path.resolve()), "faces": faces}

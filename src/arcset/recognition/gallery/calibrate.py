@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from arcset.data.embeddings import holds_embeddings, read_embeddings
+from arcset.data.embeddings import holds_embeddings
 from arcset.errors import InputError, OptionError
 from arcset.evaluation.calibration import Thresholds, pair_cosines
 from arcset.recognition.calibration import Alike, calibrate, most_alike
 from arcset.recognition.decisions import WorkingPoint, working_point
 from arcset.recognition.gallery.base import Gallery, GalleryPath
+from arcset.recognition.gallery.samples import read_embeddings_for
 from arcset.recognition.inputs import list_images
 from arcset.recognition.recognizer import Progress
 
@@ -78,7 +79,7 @@ def calibrate_gallery(
         if data is None:
             embeddings, names = gallery.labelled()
         elif not needs_model:
-            stored = read_embeddings(data)
+            stored = read_embeddings_for(gallery, data)
             embeddings, names = stored.embeddings, tuple(stored.names.tolist())
         else:
             embeddings, names = _embed(gallery, data, skipped, progress)
@@ -99,10 +100,8 @@ def calibrate_gallery(
 def _embed(
     gallery: Gallery, data: Path, skipped: dict[str, str], progress: Progress | None
 ) -> tuple[Any, tuple[str, ...]]:
-    if gallery.recognizer is None:
-        raise OptionError(f"{gallery.path} does not remember its model: name it with --model")
     listed = list_images(data)
-    embedded = gallery.recognizer.embed_files(listed.images, progress=progress)
+    embedded = gallery.model().embed_files(listed.images, progress=progress)
     skipped |= listed.skipped | {str(image): why for image, why in embedded.skipped.items()}
     names = dict(zip(listed.images, listed.names, strict=True))
     return embedded.embeddings, tuple(names[image] for image in embedded.paths)

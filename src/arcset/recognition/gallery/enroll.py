@@ -1,26 +1,26 @@
 """Folders and tables of images into a gallery: what it holds already is not stored again."""
 
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from arcset.data.decode import reason
-from arcset.data.embeddings import holds_shards, read_embeddings, read_manifest
+from arcset.data.embeddings import EmbeddingSet, holds_shards, read_embeddings, read_manifest
 from arcset.errors import DataError, InputError, OptionError
 from arcset.recognition.gallery.base import Gallery, GalleryPath, drop_gallery
 from arcset.recognition.gallery.parquet import GalleryFile, is_export
-from arcset.recognition.gallery.samples import check_name, original
+from arcset.recognition.gallery.samples import Row, check_name, make_rows, original, unit_rows
 from arcset.recognition.inputs import ImageFile, list_images
-from arcset.recognition.recognizer import Embeddings, ImageEmbedder, Progress, load_model
+from arcset.recognition.recognizer import Progress
 from arcset.text import plural
 
 __all__ = ["Enrolled", "enroll_images", "import_embeddings"]
 
 _AT_ONCE = 256  # images that are embedded, and then stored
-
-_Fresh = tuple[str, str, ImageFile]  # subject, digest and file of an image to enroll
+_ROWS = 4096  # embeddings that are imported at a time
 
 
 @dataclass
@@ -85,49 +85,39 @@ def enroll_images(
     """
     result = Enrolled()
     images = _list_images(sources, name, result)
-    options: dict[str, Any] = {"scoring": scoring, "keep_images": keep_images}
-    with ExitStack() as stack:
-        gallery: Gallery | None = None
-        if Gallery.exists(path):
-            gallery = Gallery.open(path, model, faces=faces, device=device, **options)
-            recognizer: Any = stack.enter_context(gallery).recognizer
-            if recognizer is None:
-                raise OptionError(f"{path} does not remember its model: name it with --model")
-        elif model is not None:
-            recognizer = load_model(model, faces, device=device)
-        else:
-            raise OptionError(f"{path} does not exist yet: name its model with --model")
-        held = _Held(gallery)
+    is_new = not Gallery.exists(path)
+    if is_new and model is None:
+        raise OptionError(f"{path} does not exist yet: name its model with --model")
+    options: dict[str, Any] = {"faces": faces, "device": device, "scoring": scoring}
+    with _opened(path, is_new, model, keep_images=keep_images, **options) as gallery:
+        enrollment = _Enrollment(gallery, result)
         for start in range(0, len(images), _AT_ONCE):
-            fresh = held.leave_out(images[start : start + _AT_ONCE], result)
-            embedded, vectors = _embed(recognizer, fresh, result)
-            if embedded and gallery is None and model is not None:
-                gallery = stack.enter_context(Gallery.open(path, recognizer, **options))
-                gallery.set_model_path(model, faces)
-            if embedded and gallery is not None:
-                names, _, files = zip(*embedded, strict=True)
-                gallery.enroll_many(names, files, embeddings=vectors)
-                held.add(embedded, result)
+            enrollment.add(images[start : start + _AT_ONCE])
             if progress is not None:
                 progress(min(start + _AT_ONCE, len(images)), len(images))
         if not result.samples and not result.already:
             why = ": ".join(next(iter(result.skipped.items())))
             raise DataError(f"none of {plural(len(result.skipped), 'file')} can be enrolled: {why}")
-        if gallery is not None:
-            result.total_subjects, result.total_samples = len(gallery), gallery.sample_count
+        result.total_subjects, result.total_samples = len(gallery), gallery.sample_count
     return result
 
 
-def _embed(
-    recognizer: ImageEmbedder, fresh: Sequence[_Fresh], result: Enrolled
-) -> tuple[list[_Fresh], Embeddings]:
-    """Those that could be embedded, and their embeddings (n, D)."""
-    embedded = recognizer.embed_files([image for _, _, image in fresh])
-    result.skipped |= {str(image): why for image, why in embedded.skipped.items()}
-    result.notes |= {str(image): note for image, note in embedded.notes.items()}
-    rows = {image: row for row, image in enumerate(embedded.paths)}
-    found = [item for item in fresh if item[2] in rows]
-    return found, embedded.embeddings[[rows[image] for _, _, image in found]]
+@contextmanager
+def _opened(
+    path: GalleryPath, is_new: bool, model: Path | None = None, **options: Any
+) -> Iterator[Gallery]:
+    """A gallery. If an error leaves a new one empty, it is dropped."""
+    is_empty = False
+    try:
+        with Gallery.open(path, model, **options) as gallery:
+            try:
+                yield gallery
+            except BaseException:
+                is_empty = not gallery.sample_count
+                raise
+    finally:
+        if is_new and is_empty:
+            drop_gallery(path)
 
 
 def _list_images(
@@ -151,50 +141,61 @@ def _list_images(
     return images
 
 
-class _Held:
-    """The images that a gallery holds, by subject and digest."""
+class _Enrollment:
+    """Images into a gallery, but for those that it holds already."""
 
-    def __init__(self, gallery: Gallery | None) -> None:
-        self._gallery = gallery
-        self._digests: dict[str, set[str]] = {}
+    def __init__(self, gallery: Gallery, result: Enrolled) -> None:
+        self._gallery, self._recognizer, self._result = gallery, gallery.model(), result
+        self._digests: dict[str, set[str]] = {}  # of the images that the gallery holds, by subject
+        self._images: defaultdict[str, dict[str, str]] = defaultdict(dict)  # by digest and subject
         self._new: set[str] = set()
-        self._given: dict[str, dict[str, str]] = {}  # by digest, an image of each subject
 
-    def leave_out(self, images: Sequence[tuple[str, ImageFile]], result: Enrolled) -> list[_Fresh]:
-        """Subject, digest and file of those that the gallery does not hold yet."""
+    def add(self, images: Sequence[tuple[str, ImageFile]]) -> None:
+        """Embed the new ones of these, and store them."""
+        result, fresh = self._result, self._leave_out(images)
+        embedded = self._recognizer.embed_files(fresh.values())
+        result.skipped |= {str(image): why for image, why in embedded.skipped.items()}
+        result.notes |= {str(image): note for image, note in embedded.notes.items()}
+        row_of = {image: row for row, image in enumerate(embedded.paths)}
+        stored = {key: image for key, image in fresh.items() if image in row_of}
+        if not stored:
+            return
+        files = [*stored.values()]
+        vectors = embedded.embeddings[[row_of[image] for image in files]]
+        self._gallery.enroll_many([subject for subject, _ in stored], files, embeddings=vectors)
+        for (subject, digest), image in stored.items():
+            self._digests[subject].add(digest)
+            given = self._images[digest]
+            given[subject] = str(image)
+            if len(given) > 1:
+                result.shared[next(iter(given.values()))] = list(given)
+        subjects = {*result.subjects, *(subject for subject, _ in stored)}
+        result.samples += len(stored)
+        result.subjects, result.new = sorted(subjects), sorted(subjects & self._new)
+
+    def _leave_out(
+        self, images: Sequence[tuple[str, ImageFile]]
+    ) -> dict[tuple[str, str], ImageFile]:
+        """Those that the gallery does not hold yet, by subject and digest."""
         fresh: dict[tuple[str, str], ImageFile] = {}
         for subject, image in images:
             try:
                 digest = original(image).digest.hex()
             except (DataError, InputError) as error:
-                result.skipped[str(image)] = reason(error, str(image))
+                self._result.skipped[str(image)] = reason(error, str(image))
                 continue
-            if digest in self._of(subject) or (subject, digest) in fresh:
-                result.already += 1
+            if digest in self._digests_of(subject) or (subject, digest) in fresh:
+                self._result.already += 1
             else:
                 fresh[subject, digest] = image
-        return [(*key, image) for key, image in fresh.items()]
+        return fresh
 
-    def add(self, fresh: Sequence[_Fresh], result: Enrolled) -> None:
-        """Remember what was stored."""
-        subjects = {*result.subjects}
-        for subject, digest, image in fresh:
-            self._of(subject).add(digest)
-            subjects.add(subject)
-            given = self._given.setdefault(digest, {})
-            given[subject] = str(image)
-            if len(given) > 1:
-                result.shared[next(iter(given.values()))] = list(given)
-        result.samples += len(fresh)
-        result.subjects = sorted(subjects)
-        result.new = sorted(subjects & self._new)
-
-    def _of(self, subject: str) -> set[str]:
+    def _digests_of(self, subject: str) -> set[str]:
         if subject not in self._digests:
-            is_known = self._gallery is not None and subject in self._gallery
-            samples = self._gallery.samples(subject) if self._gallery and is_known else ()
+            is_new = subject not in self._gallery
+            samples = () if is_new else self._gallery.samples(subject)
             self._digests[subject] = {sample.digest for sample in samples if sample.digest}
-            if not is_known:
+            if is_new:
                 self._new.add(subject)
         return self._digests[subject]
 
@@ -208,22 +209,13 @@ def import_embeddings(path: GalleryPath, source: Path) -> tuple[int, int]:
     embeddings of another model.
     """
     is_new = not Gallery.exists(path)
-    try:
-        return _import(path, source, is_new)
-    except BaseException:
-        if is_new:
-            drop_gallery(path)
-        raise
-
-
-def _import(path: GalleryPath, source: Path, is_new: bool) -> tuple[int, int]:
     if is_export(source):
         settings = GalleryFile(source).settings
         options: Any = {"dim": settings.dim, "scoring": settings.scoring.word} if is_new else {}
-        with Gallery.open(path, **options) as gallery:
+        with _opened(path, is_new, **options) as gallery:
             return len(gallery.import_file(source)), len(gallery)
     embedded = read_embeddings(source)
-    with Gallery.open(path, dim=embedded.embeddings.shape[1] if is_new else None) as gallery:
+    with _opened(path, is_new, dim=embedded.embeddings.shape[1] if is_new else None) as gallery:
         digest = read_manifest(source).digest if holds_shards(source) else None
         if gallery.model_digest and digest != gallery.model_digest:
             made_by = "does not say which model made its embeddings"
@@ -232,6 +224,13 @@ def _import(path: GalleryPath, source: Path, is_new: bool) -> tuple[int, int]:
                 f"{source} {made_by}, and {path} belongs to {gallery.model_name}: enroll the "
                 "images instead"
             )
-        names, rows = embedded.names.tolist(), embedded.embeddings
-        ids = gallery.enroll_many(names, embeddings=rows, sources=embedded.paths)
-        return len(ids), len(gallery)
+        return len(gallery._add(_batches(embedded, gallery.dim))), len(gallery)
+
+
+def _batches(embedded: EmbeddingSet, dim: int) -> Iterator[list[Row]]:
+    vectors = unit_rows(embedded.embeddings, dim)
+    names = [check_name(name) for name in embedded.names.tolist()]
+    for start in range(0, len(names), _ROWS):
+        part = slice(start, start + _ROWS)
+        sources = None if embedded.paths is None else embedded.paths[part]
+        yield make_rows(names[part], vectors[part], None, sources, keep_images=False)

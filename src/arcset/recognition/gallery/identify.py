@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from arcset.data.embeddings import holds_embeddings, read_embeddings
+from arcset.data.embeddings import holds_embeddings
 from arcset.errors import DataError, OptionError
 from arcset.recognition.decisions import NO_FACE, Match, WorkingPoint, uncalibrated_note
 from arcset.recognition.gallery.base import Gallery, GalleryPath
-from arcset.recognition.gallery.samples import unit_rows
+from arcset.recognition.gallery.samples import read_embeddings_for, unit_rows
 from arcset.recognition.recognizer import Embedded, Progress
 
 __all__ = ["Identified", "Probe", "identify_files"]
@@ -142,18 +142,13 @@ def _open(
     files = [source for source in sources if holds_embeddings(source)]
     if files and len(files) < len(sources):
         raise OptionError(f"{files[0]} holds embeddings: name embeddings or images, not both")
-    gallery = Gallery.open(path, model, faces=faces, device=device, read_only=True)
-    if not files and gallery.recognizer is None:
-        gallery.close()
-        raise OptionError(f"{path} does not remember its model: name it with --model")
-    return gallery
+    return Gallery.open(path, model, faces=faces, device=device, read_only=True)
 
 
 def _embed(gallery: Gallery, sources: Sequence[Path], progress: Progress | None) -> Embedded:
     if not holds_embeddings(sources[0]):
-        assert gallery.recognizer is not None
-        return gallery.recognizer.embed_all(sources, progress=progress)
-    parts = [read_embeddings(source) for source in sources]
+        return gallery.model().embed_all(sources, progress=progress)
+    parts = [read_embeddings_for(gallery, source) for source in sources]
     paths = [
         Path(part.paths[row] if part.paths else f"{source}:{row}")
         for source, part in zip(sources, parts, strict=True)

@@ -11,18 +11,19 @@ Milvus has no transactions. What a method inserts is there in one message of up 
 import itertools
 import json
 import logging
+import math
 import re
 import threading
 import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from arcset.errors import DataError, InputError, OptionError
+from arcset.errors import DataError, OptionError
 from arcset.recognition.gallery.address import INDEXES, Address
 from arcset.recognition.gallery.base import Gallery
 from arcset.recognition.gallery.samples import Row, Subject, as_time, now
@@ -35,7 +36,6 @@ __all__ = ["MilvusGallery"]
 _YOUNG = 1.0  # seconds for which settings and sizes are used again, unless asked to be strong
 
 _PREFIX = "arcset."  # of the collection's properties that are settings
-_MAY_BE_EMPTY = ("model", "digest")  # the other settings are absent if empty
 
 _FIELDS = ("subject", "embedding", "added", "source", "digest")
 _Record = Mapping[str, Any]
@@ -74,16 +74,9 @@ class MilvusGallery(Gallery):
     path: Address
     can_hold_images = False
 
-    _samples: int  # how many there were at `_counted_at`
-    _counted_at: float
-    _names: set[str]  # of the subjects at `_named_at`, when there were so many samples:
-    _named_samples: int
-    _named_at: float
-    _names_hold_until: float
-
     def __init__(self, client: "Client", *, read_only: bool = False) -> None:
         self.path, self.read_only, self._client = client.address, read_only, client
-        self._is_strong = client.address.consistency == "strong"
+        self._young = 0.0 if client.address.consistency == "strong" else _YOUNG
         self._read_settings()
         self.dim = client.dim = self._latest.dim
         self._forget_sizes()
@@ -92,37 +85,26 @@ class MilvusGallery(Gallery):
     def _connect(cls, path: Address, *, read_only: bool) -> Self | None:
         if path.file is not None and not path.file.exists():
             return None
-        client = Client(path)
-        try:
-            if client.call("has_collection"):
-                gallery = cls(client, read_only=read_only)
-                client.prepare()
-                return gallery
-        except BaseException:
-            client.close()
-            raise
-        client.close()
-        return None
+        with _closed_on_error(Client(path)) as client:
+            if not client.call("has_collection"):
+                client.close()
+                return None
+            gallery = cls(client, read_only=read_only)
+            client.prepare()
+            return gallery
 
     @classmethod
     def _create(cls, path: Address, settings: dict[str, str]) -> Self:
-        client = Client(path)
-        try:
+        with _closed_on_error(Client(path)) as client:
             properties = {f"{_PREFIX}{key}": value for key, value in settings.items()}
             client.create(int(settings["dim"]), properties)
             return cls(client)
-        except BaseException:
-            client.close()
-            raise
 
     @staticmethod
     def _drop(path: Address) -> None:
-        client = Client(path)
-        try:
+        with closing(Client(path)) as client:
             if client.call("has_collection"):
                 client.call("drop_collection")
-        finally:
-            client.close()
 
     def close(self) -> None:
         self._client.close()
@@ -132,7 +114,7 @@ class MilvusGallery(Gallery):
     @contextmanager
     def together(self) -> Iterator[None]:
         """Without transactions, nothing more than that the settings are young."""
-        if self._is_strong or time.monotonic() - self._read_at > _YOUNG:
+        if time.monotonic() >= self._read_at + self._young:
             self._read_settings()
         yield
 
@@ -142,18 +124,18 @@ class MilvusGallery(Gallery):
 
     def _read_settings(self) -> None:
         properties = self._client.call("describe_collection").get("properties", {})
-        found = {
+        values = {
             key: value
             for name, value in properties.items()
-            if (key := name.removeprefix(_PREFIX)) != name and (value or key in _MAY_BE_EMPTY)
+            if (key := name.removeprefix(_PREFIX)) != name and value
         }
-        if not found:
+        if not values:
             raise DataError(f"{self.path} is no gallery: another program made the collection")
-        self._latest, self._read_at = Settings.of(found, self.path), time.monotonic()
+        self._latest, self._read_at = Settings.of(values, self.path), time.monotonic()
 
     def _write(self, **values: str | None) -> None:
         self._check_writable()
-        # Milvus 2.3 cannot take a property away.
+        # Milvus 2.3 cannot take a property away: an empty one counts as absent.
         properties = {f"{_PREFIX}{key}": value or "" for key, value in values.items()}
         self._client.call("alter_collection_properties", properties=properties)
         self._read_settings()
@@ -162,6 +144,12 @@ class MilvusGallery(Gallery):
         if self.read_only:
             raise DataError(f"{self.path} was opened for reading only; nothing was changed")
 
+    def _forget_sizes(self) -> None:
+        self._samples, self._counted_at = -1, -math.inf
+        # The subjects' names when there were so many samples, and until when they will do.
+        self._names, self._named_samples = set[str](), -1
+        self._named_at, self._names_hold_until = -math.inf, -math.inf
+
     def _sizes(self) -> tuple[int, int]:
         """Milvus counts rows, but not different names: all names are read.
 
@@ -169,21 +157,15 @@ class MilvusGallery(Gallery):
         so often that it takes more than a twentieth of the time, unless the consistency is strong.
         """
         moment = time.monotonic()
-        if self._is_strong or moment > self._counted_at + _YOUNG:
-            self._samples = self._client.count()
+        if moment >= self._counted_at + self._young:
+            self._samples, self._counted_at = self._client.count(), moment
             is_changed = self._samples != self._named_samples or moment > self._named_at + 60
-            if self._is_strong or (is_changed and moment > self._names_hold_until):
-                started = time.monotonic()
-                parts = self._client.walk(["subject"])
-                self._names = {row["subject"] for part in parts for row in part}
+            if not self._young or (is_changed and moment > self._names_hold_until):
+                names = self._client.walk(["subject"])
+                self._names = {row["subject"] for part in names for row in part}
                 self._named_samples, self._named_at = self._samples, time.monotonic()
-                self._names_hold_until = self._named_at + 20 * (self._named_at - started)
-            self._counted_at = moment
+                self._names_hold_until = self._named_at + 20 * (self._named_at - moment)
         return len(self._names), self._samples
-
-    def _forget_sizes(self) -> None:
-        self._names, self._samples, self._named_samples = set[str](), -1, -1
-        self._counted_at = self._named_at = self._names_hold_until = float("-inf")
 
     @property
     def byte_count(self) -> None:
@@ -257,15 +239,15 @@ class MilvusGallery(Gallery):
 
         read: those that were read before, and from now on.
         """
-        found: dict[str, list[Embeddings]] = {}
+        samples: dict[str, list[Embeddings]] = {}
         for hit in hits:
-            found.setdefault(hit["subject"], []).append(self._vector(hit))
+            samples.setdefault(hit["subject"], []).append(_vector(hit))
         if self._latest.scoring.best == 1:
-            return found
-        for row in itertools.chain.from_iterable(self._rows(found.keys() - read.keys())):
+            return samples
+        for row in itertools.chain.from_iterable(self._rows(samples.keys() - read.keys())):
             read.setdefault(row.name, []).append(row.embedding)
         # Some may have been removed since they were hit.
-        return {name: read[name] for name in found if name in read}
+        return {name: read[name] for name in samples if name in read}
 
     def _score(self, probe: Embeddings, samples: dict[str, list[Embeddings]]) -> dict[str, float]:
         """The exact score of each subject."""
@@ -276,14 +258,11 @@ class MilvusGallery(Gallery):
         _, scores = self._latest.scoring.score(exact_cosines(vectors, probe), subjects)
         return dict(zip(samples, scores.tolist(), strict=True))
 
-    def _vector(self, record: _Record) -> Embeddings:
-        return np.array(record["embedding"], np.float32)[: self.dim]
-
     # Changing
 
     def _add(self, batches: Iterable[Sequence[Row]], **settings: str) -> list[int]:
         self._check_writable()
-        made: list[int] = []
+        made: list[int] = []  # the ids so far
         try:
             for rows in batches:
                 for ids in self._insert(rows):
@@ -296,22 +275,17 @@ class MilvusGallery(Gallery):
                 self._write(**settings)
         except BaseException:
             self._forget_sizes()
-            self._client.delete(made)
+            if made:
+                self._client.delete(made)
             raise
         return made
 
     def _insert(self, rows: Sequence[Row]) -> Iterator[list[int]]:
         moment = now()
-        for row in rows:
-            if row.source is not None and len(row.source.encode()) > _LONGEST_TEXT:
-                raise InputError(
-                    f"the source {row.source[:20]!r}… is longer than the {_LONGEST_TEXT:,} bytes"
-                    " that Milvus keeps of a text"
-                )
         records: _Records = [
             {
                 "subject": row.name,
-                "embedding": _padded(row.embedding),
+                "embedding": row.embedding,
                 "added": row.added or moment,
                 "source": row.source or "",  # nothing is null before Milvus 2.5
                 "digest": "" if row.digest is None else row.digest.hex(),
@@ -364,7 +338,7 @@ class MilvusGallery(Gallery):
                 yield [
                     Row(
                         record["subject"],
-                        self._vector(record),
+                        _vector(record),
                         record["source"] or None,
                         bytes.fromhex(record["digest"]) or None,
                         None,
@@ -428,7 +402,7 @@ class Client:
                 client = make(address.uri, timeout=_REACHING, **options)
                 version = str(client.get_server_version(timeout=_REACHING))
             except OSError as error:
-                raise DataError(f"{address} cannot be made: {error.strerror}") from None
+                raise DataError(f"{address} cannot be created: {error.strerror}") from None
             except self._errors as error:
                 why = f"is Milvus there, and may you in? ({_one_line(error)})"
                 if address.file is not None:
@@ -478,13 +452,13 @@ class Client:
         """Make the collection whole, or leave none."""
         from pymilvus import DataType, MilvusClient
 
-        if dim > _LARGEST_DIM:
-            raise OptionError(f"dim={dim} is out of range: Milvus takes up to {_LARGEST_DIM}")
+        if not 2 <= dim <= _LARGEST_DIM:
+            raise OptionError(f"dim={dim} is out of range: Milvus takes 2 to {_LARGEST_DIM}")
         text = DataType.VARCHAR
         schema = MilvusClient.create_schema(auto_id=True, enable_dynamic_field=False)
         schema.add_field("id", DataType.INT64, is_primary=True)
         schema.add_field("subject", text, max_length=_LONGEST_NAME)
-        schema.add_field("embedding", DataType.FLOAT_VECTOR, dim=max(2, dim))
+        schema.add_field("embedding", DataType.FLOAT_VECTOR, dim=dim)
         schema.add_field("added", DataType.INT64)
         schema.add_field("source", text, max_length=_LONGEST_TEXT)
         schema.add_field("digest", text, max_length=64)
@@ -545,10 +519,10 @@ class Client:
     def count(self, level: str | None = None) -> int:
         """How many rows there are."""
         level = level or self._consistency
-        (found,) = self.call(
+        (answer,) = self.call(
             "query", filter="", output_fields=["count(*)"], consistency_level=level
         )
-        return int(found["count(*)"])
+        return int(answer["count(*)"])
 
     def walk(self, fields: Sequence[str], condition: str = "") -> Iterator[_Records]:
         """All rows, or those for which a condition holds, rising by id, some at a time."""
@@ -590,16 +564,18 @@ class Client:
             "DISKANN": {"search_list": max(2 * limit, 256)},
             "IVF_FLAT": {"nprobe": 64},
         }
-        found = self.call(
+        answers = self.call(
             "search",
-            data=[_padded(probe) for probe in probes],
+            data=[*probes],
             limit=limit,
             filter=f"subject not in {_quote_all(without)}" if without else "",
             output_fields=["subject", "embedding"],
             search_params={"metric_type": "IP", "params": parameters.get(self._index, {})},
             consistency_level=self._consistency,
         )
-        return [[{"distance": hit["distance"], **hit["entity"]} for hit in hits] for hits in found]
+        return [
+            [{"distance": hit["distance"], **hit["entity"]} for hit in hits] for hits in answers
+        ]
 
     @staticmethod
     def _rows_at_once(size: int) -> int:
@@ -607,14 +583,22 @@ class Client:
         return min(_ROWS, max(1, _MESSAGE // max(1, size)))
 
 
+@contextmanager
+def _closed_on_error(client: Client) -> Iterator[Client]:
+    try:
+        yield client
+    except BaseException:
+        client.close()
+        raise
+
+
+def _vector(record: _Record) -> Embeddings:
+    return np.array(record["embedding"], np.float32)
+
+
 def _quote_all(names: Iterable[str]) -> str:
     """Names as a list in a condition."""
     return json.dumps([*names], ensure_ascii=False)
-
-
-def _padded(vector: Embeddings) -> Embeddings:
-    """As Milvus stores it, which has no vectors of one number."""
-    return vector if len(vector) > 1 else np.append(vector, np.float32(0))
 
 
 def _one_line(error: Exception) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from arcset.errors import ArcsetError, DataError, InputError, OptionError
+from arcset.errors import ArcsetError, DataError, OptionError
 from arcset.files import one_line, parse_json, reading, replacing
 from arcset.recognition.gallery.samples import Row, unit_rows
 from arcset.recognition.gallery.settings import Settings
@@ -119,8 +119,7 @@ class GalleryFile:
                 raise DataError(f"{path} is of version {version!r:.50}, expected {_VERSION}")
         self.settings = Settings.of({**about, "digest": about.get("model_digest")}, path)
         self.count = int(self._file.metadata.num_rows)
-        self._names = set(self._file.schema_arrow.names)
-        self.has_images = "image" in self._names
+        self.has_images = "image" in self._file.schema_arrow.names
 
     def batches(self) -> Iterator[list[Row]]:
         """All samples, some at a time, each checked as if it was enrolled by hand."""
@@ -128,9 +127,6 @@ class GalleryFile:
 
         schema = _schema(self.settings, self.has_images)
         schema = schema.remove(schema.get_field_index("id"))
-        for name in schema.names:
-            if name not in self._names:
-                raise DataError(f"{self.path} lacks the column {name!r}")
         size = _BATCH_WITH_IMAGES if self.has_images else _BATCH
         with reading(self.path, "Parquet file"):
             for batch in self._file.iter_batches(size, columns=schema.names):
@@ -146,9 +142,6 @@ class GalleryFile:
     def _rows(self, table: Any) -> list[Row]:
         import pyarrow as arrow
 
-        for name in ("name", "embedding", "added"):
-            if table[name].null_count:
-                raise InputError(f"the column {name!r} has gaps")
         dim = self.settings.dim
         flat = table["embedding"].chunk(0).flatten().to_numpy(zero_copy_only=False)
         vectors = unit_rows(flat.reshape(-1, dim), dim)  # copies stay equal bit for bit

@@ -10,16 +10,20 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from PIL import Image
 
+from arcset.data.embeddings import EmbeddingSet, holds_shards, read_embeddings, read_manifest
 from arcset.errors import DataError, InputError, OptionError
 from arcset.evaluation import pairs
 from arcset.evaluation.arrays import as_array, embedding_matrix, refuse_zero_rows
 from arcset.recognition.inputs import SourceImage
 from arcset.recognition.recognizer import Embeddings
+
+if TYPE_CHECKING:
+    from arcset.recognition.gallery.base import Gallery
 
 __all__ = [
     "LONGEST_NAME",
@@ -32,6 +36,7 @@ __all__ = [
     "make_rows",
     "now",
     "original",
+    "read_embeddings_for",
     "single_vector",
     "unit_rows",
 ]
@@ -68,9 +73,6 @@ class Subject:
     samples: int
     added: datetime
 
-    def __str__(self) -> str:
-        return f"{self.name}: {self.samples:,} samples since {self.added:%Y-%m-%d}"
-
     def json(self) -> dict[str, Any]:
         """Plain values."""
         return {**asdict(self), "added": self.added.isoformat()}
@@ -93,10 +95,6 @@ class Sample:
     digest: str | None
     added: datetime
     has_image: bool
-
-    def __str__(self) -> str:
-        stored = ", image stored" if self.has_image else ""
-        return f"{self.id}: {self.source or 'no source'}, {self.added:%Y-%m-%d}{stored}"
 
     def json(self) -> dict[str, Any]:
         """Plain values."""
@@ -143,22 +141,18 @@ def check_name(name: object) -> str:
         'Anna "Ann" O\\'Hara'
         >>> check_name("anna\\n")
         Traceback (most recent call last):
-        arcset.errors.OptionError: the name 'anna\\n' holds '\\n', expected no control characters
+        arcset.errors.OptionError: 'anna\\n' cannot be a name, expected text of 1 to 256 ...
     """
-    if not isinstance(name, str):
-        raise OptionError(f"the name {name!r} is {type(name).__name__}, expected text")
-    if not name:
-        raise OptionError(f"the name is empty, expected 1 to {LONGEST_NAME} characters")
-    if len(name) > LONGEST_NAME:
+    if (
+        not isinstance(name, str)
+        or not 0 < len(name) <= LONGEST_NAME
+        # The first is quick, and true of nearly all names.
+        or not (name.isprintable() or _REFUSED.isdisjoint(map(unicodedata.category, name)))
+    ):
         raise OptionError(
-            f"the name {name[:20]!r}… has {len(name):,} characters, expected 1 to {LONGEST_NAME}"
+            f"{name!r:.60} cannot be a name, expected text of 1 to {LONGEST_NAME} characters,"
+            " control characters not among them"
         )
-    if not name.isprintable():  # quick, and true of nearly all names
-        for character in name:
-            if unicodedata.category(character) in _REFUSED:
-                raise OptionError(
-                    f"the name {name!r} holds {character!r}, expected no control characters"
-                )
     return str(name)
 
 
@@ -177,7 +171,7 @@ def make_rows(
         if items is not None and len(items) != len(embeddings):
             raise InputError(f"there are {len(embeddings):,} embeddings, but {len(items):,} {what}")
     originals = itertools.repeat(None) if images is None else map(original, images)
-    told = itertools.repeat(None) if sources is None else sources
+    texts = itertools.repeat(None) if sources is None else sources
     return [
         Row(
             name,
@@ -186,14 +180,14 @@ def make_rows(
             image and image.digest,
             image.content if image and keep_images else None,
         )
-        for name, vector, image, source in zip(names, embeddings, originals, told, strict=False)
+        for name, vector, image, source in zip(names, embeddings, originals, texts, strict=False)
     ]
 
 
 def _text(source: Any) -> str:
     """A path or a name as text that any file can hold."""
-    given = source if isinstance(source, str | os.PathLike) else str(source)
-    return os.fsencode(given).decode("utf-8", "replace")
+    text = source if isinstance(source, str | os.PathLike) else str(source)
+    return os.fsencode(text).decode("utf-8", "replace")
 
 
 class Original(NamedTuple):
@@ -253,24 +247,33 @@ def unit_rows(embeddings: Any, dim: int) -> Embeddings:
         >>> unit_rows([[3, 4], [0, 2]], dim=2).tolist()
         [[0.6000000238418579, 0.800000011920929], [0.0, 1.0]]
     """
-    given = as_array(embeddings, "embeddings")
-    given = embedding_matrix(given[None] if given.ndim == 1 else given)
-    if given.shape[1] != dim:
+    rows = as_array(embeddings, "embeddings")
+    rows = embedding_matrix(rows[None] if rows.ndim == 1 else rows)
+    if rows.shape[1] != dim:
         raise InputError(
-            f"embeddings have {given.shape[1]} numbers each, and the gallery's have {dim}"
+            f"embeddings have {rows.shape[1]} numbers each, and the gallery's have {dim}"
         )
-    refuse_zero_rows(given)
-    if given.dtype != np.float32:
-        return pairs.unit_rows(given)
-    is_unit = np.abs(np.einsum("nd,nd->n", given, given) - 1) < _UNIT
-    if is_unit.all():
-        return given
-    return np.where(is_unit[:, None], given, pairs.unit_rows(given))
+    refuse_zero_rows(rows)
+    if rows.dtype != np.float32:
+        return pairs.unit_rows(rows)
+    is_unit = np.abs(np.einsum("nd,nd->n", rows, rows) - 1) < _UNIT
+    return rows if is_unit.all() else np.where(is_unit[:, None], rows, pairs.unit_rows(rows))
 
 
 def single_vector(embedding: Any) -> Any:
     """(D,) or (1, D) as it is; raises `InputError` for several."""
-    given = as_array(embedding, "embedding")
-    if given.ndim != 1 and given.shape[:1] != (1,):
-        raise InputError(f"embedding has shape {given.shape}, expected one of shape (D,)")
-    return given
+    vector = as_array(embedding, "embedding")
+    if vector.ndim != 1 and vector.shape[:1] != (1,):
+        raise InputError(f"embedding has shape {vector.shape}, expected one of shape (D,)")
+    return vector
+
+
+def read_embeddings_for(gallery: "Gallery", source: Path) -> EmbeddingSet:
+    """Embeddings from a file; from a folder of `arcset embed` if the gallery's model made them."""
+    digest = read_manifest(source).digest if holds_shards(source) else gallery.model_digest
+    if gallery.model_digest not in ("", digest):
+        raise OptionError(
+            f"{source} was embedded by another model, and {gallery.path} belongs to"
+            f" {gallery.model_name}: embed the images with that one"
+        )
+    return read_embeddings(source)

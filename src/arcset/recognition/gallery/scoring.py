@@ -36,7 +36,7 @@ Vectors = npt.NDArray[np.float32]
 Scores = npt.NDArray[np.float64]
 
 _COSINES = 1 << 24  # computed at once: 64 MB
-_ROWS = 4096  # moved, or taken up in float64, at once
+_ROWS = 4096  # taken up in float64 at once
 
 
 @dataclass(frozen=True)
@@ -60,13 +60,13 @@ class Scoring:
             return cls("max", 1)
         if word == "mean":
             return cls("mean", None)
-        found = re.fullmatch(r"top-([1-9][0-9]{0,5})", word) if isinstance(word, str) else None
-        if found is None:
+        top = re.fullmatch(r"top-([1-9][0-9]{0,5})", word) if isinstance(word, str) else None
+        if top is None:
             raise OptionError(
                 f"scoring={word!r} is unknown, expected max, mean, or top-3 for the mean of the"
                 " best three samples (or another number)"
             )
-        return cls(str(word), int(found[1]))
+        return cls(str(word), int(top[1]))
 
     def score(self, cosines: Scores, subjects: Numbers) -> tuple[Numbers, Scores]:
         """The subjects among rows, rising, and the score of each from these rows' cosines (n,).
@@ -77,15 +77,15 @@ class Scoring:
         order = np.lexsort((-cosines, subjects))  # by subject, falling within each
         sorted_subjects, values = subjects[order], cosines[order]
         starts = np.flatnonzero(np.r_[True, sorted_subjects[1:] != sorted_subjects[:-1]])
-        found = sorted_subjects[starts]
+        present = sorted_subjects[starts]
         if self.best == 1:
-            return found, values[starts]
+            return present, values[starts]
         lengths = np.diff(np.r_[starts, len(values)])
         if self.best is not None:
             rank = np.arange(len(values)) - np.repeat(starts, lengths)
             values = np.where(rank < self.best, values, 0.0)
             lengths = np.minimum(lengths, self.best)
-        return found, np.add.reduceat(values, starts) / lengths
+        return present, np.add.reduceat(values, starts) / lengths
 
 
 class Index:
@@ -95,7 +95,7 @@ class Index:
         dim: D. room: for how many rows there is memory at first.
 
     Attributes:
-        last: the highest number of a sample that was ever added.
+        last: the highest number of a sample.
     """
 
     def __init__(self, dim: int, room: int = 0) -> None:
@@ -103,8 +103,7 @@ class Index:
         self.last = 0
         self._count = 0
         self._counts: Numbers | None = None
-        self._matrix = np.empty((room, dim), np.float32)
-        self._ids, self._subjects = np.empty((2, room), np.int64)
+        self._matrix, self._subjects = np.empty((room, dim), np.float32), np.empty(room, np.int64)
 
     def __len__(self) -> int:
         return self._count
@@ -138,31 +137,16 @@ class Index:
         among[subjects] = True
         return np.flatnonzero(among[self.subjects])
 
-    def add(self, ids: Numbers, subjects: Numbers, vectors: Vectors) -> None:
-        """Append rows, (n,), (n,) and (n, D), of samples with rising numbers above `last`."""
-        stop = self._count + len(ids)
-        if stop > len(self._ids):
+    def add(self, last: int, subjects: Numbers, vectors: Vectors) -> None:
+        """Append the rows, (n,) and (n, D), of further samples, up to the number `last`."""
+        stop = self._count + len(subjects)
+        if stop > len(self._subjects):
             room = max(stop, 2 * self._count)
             self._matrix = _longer(self._matrix, room)
-            self._ids, self._subjects = _longer(self._ids, room), _longer(self._subjects, room)
+            self._subjects = _longer(self._subjects, room)
         self._matrix[self._count : stop] = vectors
-        self._ids[self._count : stop] = ids
         self._subjects[self._count : stop] = subjects
-        self._count, self.last, self._counts = stop, int(ids[-1]), None
-
-    def keep(self, ids: Numbers, subjects: Numbers) -> None:
-        """Keep only the rows of these samples, (n,) rising, and give them to these subjects.
-
-        Rows move up block by block, which spares a copy of all.
-        """
-        rows = np.flatnonzero(np.isin(self._ids[: self._count], ids, assume_unique=True))
-        for start in range(0, len(rows), _ROWS):
-            part = rows[start : start + _ROWS]
-            self._matrix[start : start + len(part)] = self._matrix[part]
-        self._matrix[len(rows) : self._count] = 0  # what was removed is not left in memory either
-        self._ids[: len(rows)] = self._ids[rows]
-        self._count, self._counts = len(rows), None
-        self.subjects[:] = subjects[np.searchsorted(ids, self._ids[: self._count])]
+        self._count, self.last, self._counts = stop, last, None
 
 
 def _longer(values: npt.NDArray[Any], room: int) -> npt.NDArray[Any]:
@@ -189,9 +173,9 @@ def nearest_subjects(
         for number, cosines in enumerate(block, start):
             rows = index.rows_of(candidates(index, cosines, wanted, scoring))
             exact = _exact_cosines_of(index, rows, probes[number])
-            found, values = scoring.score(exact, index.subjects[rows])
-            order = np.lexsort((found, -values))[:wanted]
-            subjects[number], scores[number] = found[order], values[order]
+            present, values = scoring.score(exact, index.subjects[rows])
+            order = np.lexsort((present, -values))[:wanted]
+            subjects[number], scores[number] = present[order], values[order]
     return subjects, scores
 
 
@@ -209,11 +193,11 @@ def _candidates_by_best(index: Index, cosines: Vectors, wanted: int, scoring: Sc
         limit = -np.inf if is_all else float(cosines[rows].min()) + 2 * most_off
         if scoring.best != 1 and not is_all:
             rows = index.rows_of(index.subjects[rows])
-        found, rough = scoring.score(cosines[rows].astype(np.float64), index.subjects[rows])
-        if len(found) >= wanted:
+        present, rough = scoring.score(cosines[rows].astype(np.float64), index.subjects[rows])
+        if len(present) >= wanted:
             least = np.partition(rough, -wanted)[-wanted]
             if least > limit:
-                candidates: Numbers = found[rough >= least - 2 * most_off]
+                candidates: Numbers = present[rough >= least - 2 * most_off]
                 return candidates
         count *= 8
 

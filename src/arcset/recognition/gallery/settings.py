@@ -33,11 +33,11 @@ class Settings(BaseModel):
     model_config = ConfigDict(frozen=True, protected_namespaces=())
 
     dim: int = Field(ge=1, le=LARGEST_DIM)
-    model_name: str = Field(alias="model")
-    model_digest: str = Field(alias="digest", pattern="^[ -~]*$")
+    model_name: str = Field("", alias="model")
+    model_digest: str = Field("", alias="digest", pattern="^[ -~]*$")
     model_path: str | None = None
     faces: str | None = None
-    scoring: Annotated[Scoring, BeforeValidator(Scoring.of)]
+    scoring: Annotated[Scoring, BeforeValidator(Scoring.of)] = Scoring.of("max")
     keep_images: bool = False
     thresholds: str | None = None
     changes: int = 0
@@ -45,10 +45,10 @@ class Settings(BaseModel):
     written: dict[str, Any]
 
     @classmethod
-    def of(cls, found: Mapping[str, Any], path: object) -> "Settings":
+    def of(cls, values: Mapping[str, Any], path: object) -> "Settings":
         """From keys and values; raises `DataError`, which names the path, if they do not fit."""
         try:
-            return cls.model_validate({**found, "written": {**found}})
+            return cls.model_validate({**values, "written": {**values}})
         except ValidationError as error:
             raise DataError(f"{path} is damaged in its settings: {wrong_entry(error)}") from None
 

@@ -2,16 +2,16 @@
 
     meta       dimension, model, scoring, calibration, …: see `Settings`
     subjects   names
-    samples    whose, embedding (D little-endian float32, of length 1), source, image's SHA-256
+    samples    subject, embedding (D little-endian float32, of length 1), source, image's SHA-256
     images     the image as a file, where it was stored
 
 SQLite does what it is made for: a write-ahead log that is synced at every commit keeps what was
 acknowledged, whatever happens; many processes read while one writes; numbers are AUTOINCREMENT, so
 that none is given twice; samples go with their subject, and images with their sample.
 
-Memory follows the file. New samples have higher numbers than before; where samples were removed,
-merged or moved to another model, the counter `changes` in meta was raised, and it is read anew
-whose each sample is. `PRAGMA data_version` tells when somebody else changed the settings.
+Memory follows the file. New samples have higher numbers than before, and are read in addition;
+where others were removed, renamed, merged or moved to another model, the counter `changes` in meta
+was raised, and all are read again. `PRAGMA data_version` tells when anybody else wrote.
 
 Deleted bytes are overwritten (`secure_delete`), but SQLite also leaves copies of rows that it once
 moved between pages. So a removal ends with `VACUUM`, which writes the file anew, and an empty log.
@@ -34,9 +34,9 @@ import numpy.typing as npt
 
 from arcset.errors import ArcsetError, DataError, OptionError
 from arcset.files import one_line, sync
-from arcset.recognition.gallery.base import Gallery
+from arcset.recognition.gallery.base import Gallery, model_location
 from arcset.recognition.gallery.samples import Row, Subject, as_time, check_name, now, unit_rows
-from arcset.recognition.gallery.scoring import Index, Numbers, Vectors, nearest_subjects
+from arcset.recognition.gallery.scoring import Index, Vectors, nearest_subjects
 from arcset.recognition.gallery.settings import Settings
 from arcset.recognition.recognizer import Embeddings, ImageEmbedder, Progress
 
@@ -84,7 +84,7 @@ PATIENCE = 10.0
 _REWRITTEN = 100_000_000  # bytes; a larger file is written anew only by `compact`
 _ROWS = 256  # at a time: few enough for the processor's cache; of images, for memory
 _OFF = 1e-3  # how far the square of an embedding's length may be from 1
-_SPARE = 1 << 24  # how far the numbers of subjects may exceed 64 times the number of samples
+_SPARE = 1 << 26  # how far the numbers of subjects may exceed 64 times the number of samples
 
 _SUBJECT = "INSERT INTO subjects (name, added) VALUES (?, ?)"
 _SAMPLE = "INSERT INTO samples (subject, added, embedding, source, digest) VALUES (?, ?, ?, ?, ?)"
@@ -93,6 +93,12 @@ _IS_STORED = "CASE WHEN images.id IS NOT NULL THEN x'' END"
 
 # The second is raised where SQLite's own message quotes bytes of a damaged file.
 _SQLITE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
+_DISK_ERRORS = (
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_READONLY,
+    sqlite3.SQLITE_CANTOPEN,
+)
 
 
 class FileGallery(Gallery):
@@ -110,7 +116,7 @@ class FileGallery(Gallery):
         self.path, self.read_only = path, read_only or not is_writable
         self._lock, self._process, self._is_closed = threading.RLock(), os.getpid(), False
         self._version = -1  # of the file's state that `_latest` is from
-        self._counted: tuple[Any, tuple[int, int]] = (None, (0, 0))
+        self._counted: tuple[Any, tuple[int, int]] | None = None  # the sizes, and of which state
         self._index: Index | None = None  # read when it is first needed
         self._index_changes = -1
         with _explained(path):
@@ -179,13 +185,14 @@ class FileGallery(Gallery):
         """All that is changed in the block is on the disk when it ends, or nothing."""
         with self._lock:
             self._check_writable()
+            before = self._latest
             try:
                 self._execute("BEGIN IMMEDIATE")
                 self._follow_settings()
                 yield
                 self._connection.commit()
             except BaseException as error:
-                self._version, self._counted = -1, (None, (0, 0))  # what was written is not so
+                self._latest, self._version, self._counted = before, -1, None
                 with suppress(sqlite3.Error):
                     self._connection.rollback()
                 if isinstance(error, _SQLITE_ERRORS):
@@ -280,7 +287,7 @@ class FileGallery(Gallery):
         elif names is not None:
             where = f"WHERE subject IN (SELECT id FROM subjects WHERE name IN {_LISTED})"
             values = [json.dumps([*names])]
-        found = self._execute(
+        cursor = self._execute(
             "SELECT name, embedding, source, digest,"
             f" {'image' if images else _IS_STORED}, samples.added, samples.id FROM samples"
             " LEFT JOIN subjects ON subjects.id = subject"
@@ -288,7 +295,7 @@ class FileGallery(Gallery):
             f" {where} ORDER BY samples.id",
             values,
         )
-        while part := found.fetchmany(_ROWS):
+        while part := cursor.fetchmany(_ROWS):
             with self._checking():
                 owners, embeddings, *columns = zip(*part, strict=True)
                 vectors = self._unit_vectors(embeddings)
@@ -309,16 +316,16 @@ class FileGallery(Gallery):
 
     def subjects(self) -> tuple[Subject, ...]:
         with self.together(), self._checking():
-            found = self._execute(
+            rows = self._execute(
                 "SELECT name, count(samples.id), subjects.added FROM subjects"
                 " LEFT JOIN samples ON subject = subjects.id GROUP BY subjects.id"
             )
-            return tuple(Subject(check_name(name), n, as_time(added)) for name, n, added in found)
+            return tuple(Subject(check_name(name), n, as_time(added)) for name, n, added in rows)
 
     def _sizes(self) -> tuple[int, int]:
         with self.together():
             state = self._version, self._connection.total_changes  # of others, of this connection
-            if self._counted[0] != state:
+            if self._counted is None or self._counted[0] != state:
                 sql = "SELECT (SELECT count(*) FROM subjects), (SELECT count(*) FROM samples)"
                 self._counted = state, self._ask(sql)
             return self._counted[1]
@@ -345,51 +352,40 @@ class FileGallery(Gallery):
 
     def _follow_index(self) -> Index:
         """All embeddings, inside a transaction."""
-        changes = self._latest.changes
         with self._checking():
-            if self._index is None:
+            if self._index is None or self._latest.changes != self._index_changes:
+                self._index = None  # before the next one takes as much memory
                 (count,) = self._ask("SELECT count(*) FROM samples")
-                self._index = Index(self.dim, count)
-            elif changes != self._index_changes:
-                self._index.keep(*self._read_owners())
-            found = self._execute(
+                self._index, self._index_changes = Index(self.dim, count), self._latest.changes
+            rows = self._execute(
                 "SELECT id, subject, embedding FROM samples WHERE id > ? ORDER BY id",
                 (self._index.last,),
             )
-            while part := found.fetchmany(_ROWS):
+            while part := rows.fetchmany(_ROWS):
                 ids, owners, embeddings = zip(*part, strict=True)
-                samples, subjects = np.array(array("q", ids)), np.array(array("q", owners))
-                most = _SPARE + 64 * (len(self._index) + 1)
-                if samples[0] < 1 or subjects.min() < 1 or subjects.max() > most:
+                subjects = np.array(array("q", owners))
+                if subjects.min() < 1 or subjects.max() > _SPARE + 64 * (len(self._index) + 1):
                     raise self._damaged("a number in it is out of range")
-                self._index.add(samples, subjects, self._unit_vectors(embeddings))
-        self._index_changes = changes
+                self._index.add(ids[-1], subjects, self._unit_vectors(embeddings))
         return self._index
-
-    def _read_owners(self) -> tuple[Numbers, Numbers]:
-        """The number of each sample, rising, and its subject; from an index of the table alone."""
-        found = self._execute("SELECT id, subject FROM samples INDEXED BY samples_of_subject")
-        pairs = np.array(found.fetchall(), np.int64).reshape(-1, 2)
-        pairs = pairs[np.argsort(pairs[:, 0])]
-        return pairs[:, 0], pairs[:, 1]
 
     # Changing
 
     def _add(self, batches: Iterable[Sequence[Row]], **settings: str) -> list[int]:
-        made: list[int] = []
+        ids: list[int] = []
         with self._transaction():
             self._set(**settings)
             for rows in batches:
-                made += self._insert(rows)
-        return made
+                ids += self._insert(rows)
+        return ids
 
     def _insert(self, rows: Sequence[Row]) -> Iterator[int]:
         moment, subjects = now(), dict[str, int]()
         for row in rows:
             name, added = row.name, row.added or moment
             if name not in subjects:
-                found = self._ask("SELECT id FROM subjects WHERE name = ?", name)
-                subjects[name] = found[0] if found else self._insert_row(_SUBJECT, name, added)
+                known = self._ask("SELECT id FROM subjects WHERE name = ?", name)
+                subjects[name] = known[0] if known else self._insert_row(_SUBJECT, name, added)
             embedding = row.embedding.astype("<f4", copy=False).tobytes()
             columns = subjects[name], added, embedding, row.source, row.digest
             sample = self._insert_row(_SAMPLE, *columns)
@@ -432,7 +428,8 @@ class FileGallery(Gallery):
             with self._transaction():
                 self._embed_anew(recognizer, progress)
                 self._set(dim=str(recognizer.dim), model=recognizer.name, digest=recognizer.digest)
-                self._set(model_path=None, faces=None, thresholds=None)
+                location = {"model_path": None, "faces": None, **model_location(recognizer)}
+                self._set(thresholds=None, **location)
                 self._note_removal()
             self._recognizer, self.dim, self._index = recognizer, recognizer.dim, None
             self._erase(f"{self.path} was moved to the model {recognizer.name!r}")
@@ -495,8 +492,8 @@ class FileGallery(Gallery):
     def _rewrite(self) -> None:
         with _explained(self.path):
             self._execute("VACUUM")
-        self._write(erase_due=None)
         self._empty_log()
+        self._write(erase_due=None)
 
     def _empty_log(self) -> None:
         """Move the log into the file; raise `DataError` where that cannot be done."""
@@ -571,7 +568,7 @@ def _check_format(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def _make_file(path: Path, settings: dict[str, str]) -> bool:
-    """Make an empty gallery, whole or not at all; False where one is there already."""
+    """Create an empty gallery, whole or not at all; False where one is there already."""
     part = path.parent / f".{path.name}.{secrets.token_hex(4)}.part"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -586,16 +583,14 @@ def _make_file(path: Path, settings: dict[str, str]) -> bool:
         sync(part)
         try:
             os.link(part, path)  # unlike a rename, never takes the place of another
-        except FileExistsError:
-            return False
-        except OSError:  # a file system without links
+        except OSError:  # it is there already, or the file system has no links
             if path.exists():
                 return False
             part.rename(path)
         sync(path.parent)
         return True
     except OSError as error:
-        raise DataError(f"{path} cannot be made: {error.strerror}") from None
+        raise DataError(f"{path} cannot be created: {error.strerror}") from None
     finally:
         for end in ("", "-wal", "-shm", "-journal"):
             with suppress(OSError):  # the disk may refuse this, too, and then has nothing of it
@@ -621,16 +616,8 @@ def _sentence(error: Exception, path: Path) -> str:
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # without the finer distinctions
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return f"{path} has been in use by another process for {PATIENCE:g} seconds: try again"
-    if code == sqlite3.SQLITE_FULL:
-        return f"there is no room left on the disk for {path}"
-    if code == sqlite3.SQLITE_IOERR:
-        return f"{path} cannot be read or written ({error}): is the disk full?"
-    if code == sqlite3.SQLITE_READONLY:
-        return f"{path} cannot be written: the file or its folder is read-only"
-    if code == sqlite3.SQLITE_CANTOPEN:
-        return f"{path} cannot be opened ({error})"
-    if code == sqlite3.SQLITE_TOOBIG:
-        return f"an image is too large for {path}"
+    if code in _DISK_ERRORS:
+        return f"{path} cannot be read or written ({error}): is the disk full or read-only?"
     if code == sqlite3.SQLITE_NOTADB:
         return f"{path} is not a gallery: it is no SQLite file"
     return f"{path} is damaged ({one_line(error)}): restore it from a copy or an export"
