@@ -15,16 +15,6 @@ from typing import Any, Literal
 
 from arcset.errors import OptionError
 
-__all__ = [
-    "check_bool",
-    "check_choice",
-    "check_count",
-    "check_counts",
-    "check_number",
-    "check_rate",
-    "check_rates",
-]
-
 Closed = Literal["left", "right", "both", "neither"]
 
 

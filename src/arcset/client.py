@@ -28,8 +28,6 @@ from arcset.recognition.inputs import as_sources
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["Client", "ServiceError"]
-
 _PAGE = 200  # subjects asked for at a time
 _PORTION_IMAGES, _PORTION_BYTES = 16, 6 << 20  # in one request, where many images are sent
 _ABOUT_ONE_IMAGE = ("not_an_image", "image_too_large", "no_face")

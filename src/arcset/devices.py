@@ -8,8 +8,6 @@ import torch
 
 from arcset.errors import OptionError
 
-__all__ = ["check_memory", "choose_device", "free_memory", "own_gpu", "seed_draws"]
-
 
 def choose_device(name: str = "auto") -> torch.device:
     """`auto` takes CUDA, then MPS, then the CPU; a device that is not there is refused.

@@ -31,8 +31,6 @@ from torch.nn.parallel import DistributedDataParallel
 from arcset.errors import OptionError, RunError
 from arcset.launch import world_size
 
-__all__ = ["ProcessGroup", "join_group", "on_main", "run_together"]
-
 _PATIENCE = timedelta(hours=1)  # that the others wait while the first validates and writes
 
 

@@ -1,7 +1,5 @@
 """What arcset raises. Every message is one sentence that says what was wrong and what fits."""
 
-__all__ = ["ArcsetError", "DataError", "InputError", "OptionError", "RunError", "TrainingError"]
-
 
 class ArcsetError(Exception):
     """Base of everything arcset raises on purpose."""

@@ -18,25 +18,6 @@ if TYPE_CHECKING:
 
 from arcset.errors import ArcsetError, DataError
 
-__all__ = [
-    "cache_folder",
-    "file_digest",
-    "finite",
-    "naming",
-    "one_line",
-    "parse_json",
-    "parse_toml",
-    "read_json",
-    "reading",
-    "replacing",
-    "replacing_folder",
-    "sync",
-    "write_bytes",
-    "write_text",
-    "wrong_entry",
-]
-
-
 #: Does in one of several processes what it is given, while the others wait; see `on_main` in
 #: `arcset.distributed`.
 OnMain = Callable[[Callable[[], None]], None]

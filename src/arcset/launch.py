@@ -7,8 +7,6 @@ from typing import NoReturn
 
 from arcset.errors import OptionError
 
-__all__ = ["is_main_process", "is_restarted", "leave", "rank_and_size", "world_size"]
-
 
 def world_size() -> int:
     """How many processes were started together; 1 for one that was started alone."""

@@ -4,8 +4,6 @@ import importlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-__all__ = ["import_later"]
-
 
 def import_later(package: str, names: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:
     """A `__getattr__` for `package`: by module, the names that come from it at their first use.

@@ -9,8 +9,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-__all__ = ["anchored", "angle", "common_dtype", "unit_rows", "widen"]
-
 
 class _Widen(torch.autograd.Function):
     """float16 or bfloat16 to float32; the gradient comes back saturated instead of infinite."""

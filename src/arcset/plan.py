@@ -61,8 +61,6 @@ from arcset.networks import NETWORKS, build_network
 from arcset.registry import unknown_name
 from arcset.runs.config import explain_refusal
 
-__all__ = ["DryRun", "Plan", "Setting", "count_bytes", "measure", "plan_training"]
-
 _WIDE, _INDEX = 4, 8  # bytes of float32, in which everything is computed, and of int64
 _COPIES = {"sgd": 1, "adamw": 2}  # of the weights that an optimizer keeps, and needs in passing
 _LEAN: dict[str, Any] = {"storage": "bfloat16", "update": "adagrad"}

@@ -14,8 +14,6 @@ from typing import Generic, TypeVar
 
 from arcset.errors import OptionError
 
-__all__ = ["Registry", "did_you_mean", "unknown_name", "unknown_option"]
-
 T = TypeVar("T")
 
 

@@ -12,21 +12,6 @@ from typing import Any
 
 from rich.cells import cell_len, chop_cells
 
-__all__ = [
-    "HALF_MINUTE",
-    "columns",
-    "duration",
-    "html_table",
-    "one_line",
-    "percent",
-    "plural",
-    "printable",
-    "progress_lines",
-    "sentence",
-    "skipped_lines",
-    "without_folders",
-]
-
 _NAMED = 5  # skipped files that are named
 HALF_MINUTE = 30.0  # seconds that a log stays silent, at most
 

@@ -16,8 +16,6 @@ from arcset.runs.settings import resolve_settings
 from arcset.training.compare import Comparison, compare_variants
 from arcset.training.watchers import Lines, Watcher
 
-__all__ = ["compare", "comparison_report"]
-
 
 def compare(
     data: Data,

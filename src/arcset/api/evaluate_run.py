@@ -30,8 +30,6 @@ from arcset.runs.model import TrainedRun
 from arcset.text import skipped_lines
 from arcset.training.watchers import Lines, Watcher
 
-__all__ = ["Evaluation", "evaluate", "evaluate_each"]
-
 
 def evaluate(
     source: Run | Path | str,

@@ -49,8 +49,6 @@ from arcset.training import trainer
 from arcset.training.fine_tune import choose_selection, load_earlier, measure_forgetting
 from arcset.training.watchers import Lines, TensorBoardWatcher, Watcher, Watchers
 
-__all__ = ["Data", "choose_settings", "layers_of", "path_of", "read_given", "train"]
-
 #: What can be trained on: a name or path as on the command line, any source or dataset, a torch
 #: Dataset of (image, label), or arrays (images, labels).
 Data: TypeAlias = str | Path | Source | Dataset | TorchDataset[Any] | tuple[Any, Any]

@@ -84,8 +84,6 @@ from arcset.centers.update import CenterUpdate, pieces
 from arcset.devices import free_memory
 from arcset.numerics import common_dtype, unit_rows, widen
 
-__all__ = ["MODES", "choose_mode", "classes_per_chunk", "fused_losses"]
-
 _ABSENT = -1e30  # a logit that counts for nothing: exp gives 0, and differences stay finite
 
 

@@ -9,8 +9,6 @@ from torch import Tensor
 
 from arcset.numerics import unit_rows
 
-__all__ = ["center_spacing", "initial_directions"]
-
 _CROWDED_DIM = 8  # from here on, random directions are far enough apart by themselves
 _MANY = 256  # above this, the C × C cosines would cost more than they bring
 _STEPS = 300

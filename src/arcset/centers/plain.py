@@ -13,8 +13,6 @@ from arcset.centers.storage import Centers
 from arcset.margins import Margin, Samples
 from arcset.numerics import common_dtype, unit_rows, widen
 
-__all__ = ["MarginBatch", "margined_logits", "plain_logits", "plain_losses"]
-
 
 @dataclass(frozen=True)
 class MarginBatch:

@@ -13,8 +13,6 @@ from torch import Tensor
 
 from arcset.centers.storage import class_rows
 
-__all__ = ["SampledClasses", "sample_classes"]
-
 
 @dataclass(frozen=True)
 class SampledClasses:

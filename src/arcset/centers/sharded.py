@@ -18,8 +18,6 @@ from torch import Tensor
 from arcset.centers.init import initial_directions
 from arcset.errors import InputError, OptionError
 
-__all__ = ["Shard", "SharedShard", "can_share"]
-
 _FEW = 1 << 22  # entries of all centers together that every process can hold for a moment
 _FAILED = -1  # instead of the size of a share: that process raises an error
 _WANTED, _WIDE = 1, 2  # beside the size: a gradient is asked for; the numbers are float64

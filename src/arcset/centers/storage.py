@@ -13,8 +13,6 @@ from arcset.centers.update import STATES, CenterUpdate, build_update
 from arcset.devices import check_memory
 from arcset.numerics import unit_rows, widen
 
-__all__ = ["Centers", "Recycler", "check_room", "class_rows"]
-
 _LOOKED_AT = 1 << 24  # scores in memory at a time where the nearest class is sought
 _WORTHWHILE = 2**20  # bytes; the system's own allocator is good at smaller blocks
 _LONGER = 32

@@ -21,16 +21,6 @@ from arcset.numerics import common_dtype, widen
 if TYPE_CHECKING:
     from arcset.centers.storage import Centers
 
-__all__ = [
-    "STATES",
-    "UPDATES",
-    "CenterUpdate",
-    "Noise",
-    "build_update",
-    "pieces",
-    "round_stochastic",
-]
-
 _PIECE = 1024  # rows of W that fit into the cache beside those of its gradient or momentum
 _STRONGEST = 0.1  # share of its length by which decay shortens a center at once
 _LOW = 0xFFFF  # the bits of float32 that bfloat16 does not have

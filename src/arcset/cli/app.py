@@ -19,8 +19,6 @@ import arcset
 from arcset.cli.output import say
 from arcset.errors import ArcsetError, OptionError
 
-__all__ = ["VERBS", "app", "main"]
-
 #: Verb NAME is the function, or the group of verbs, NAME in `arcset.cli.NAME`. It is imported when
 #: it is called or its help is asked for; the list of all shows these texts, the first paragraph
 #: of each verb's help.

@@ -15,8 +15,6 @@ from arcset.files import finite, write_text
 from arcset.recognition.clustering import METHODS
 from arcset.recognition.grouping import Grouped, embed_items, group_items
 
-__all__ = ["cluster"]
-
 
 def cluster(
     source: Annotated[

@@ -19,8 +19,6 @@ from arcset.runs.settings import parse_changes
 from arcset.text import plural
 from arcset.training.compare import Comparison
 
-__all__ = ["compare", "print_comparison", "read_grid"]
-
 _WHOLE = ("classes", "split", "hold_out", "mapping")  # a comma stands within one value of these
 
 

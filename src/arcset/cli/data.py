@@ -38,8 +38,6 @@ from arcset.errors import OptionError
 from arcset.files import write_bytes
 from arcset.text import columns
 
-__all__ = ["data"]
-
 data = typer.Typer(
     help="List, download, check, split and pack datasets, and find doubtful labels.",
     no_args_is_help=True,

@@ -15,8 +15,6 @@ from arcset.runs.settings import list_layers
 from arcset.training.compare import Comparison, compare_variants
 from arcset.training.trainer import train
 
-__all__ = ["demo"]
-
 SCALE = 16  # the same for every cosine loss: unmatched scales mislead
 LOSSES = {
     "softmax, no bias": "softmax:bias=false",

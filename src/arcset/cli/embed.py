@@ -22,8 +22,6 @@ from arcset.runs.assess import PARTS, is_same_data
 from arcset.runs.data import check_not_given, selection_of
 from arcset.text import plural, skipped_lines
 
-__all__ = ["embed"]
-
 
 def embed(
     run: Annotated[

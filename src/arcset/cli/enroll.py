@@ -6,11 +6,9 @@ from typing import Annotated
 import typer
 
 from arcset.cli import options as o
-from arcset.cli.output import one_line, print_result, progress_bar, say, tell_notes, tell_skipped
+from arcset.cli.output import print_result, progress_bar, say, tell_notes, tell_skipped
 from arcset.recognition.gallery.enroll import enroll_images
-from arcset.text import plural
-
-__all__ = ["enroll"]
+from arcset.text import one_line, plural
 
 
 def enroll(

@@ -24,8 +24,6 @@ from arcset.reports.tables import headline
 from arcset.runs.assess import PARTS, measure_pairs
 from arcset.runs.model import TrainedRun
 
-__all__ = ["evaluate"]
-
 
 def evaluate(
     source: Annotated[

@@ -24,8 +24,6 @@ from arcset.reports.style import save
 from arcset.reports.view import RunView
 from arcset.text import columns
 
-__all__ = ["explain"]
-
 MOST_ROWS = 12
 
 

@@ -12,8 +12,6 @@ from arcset.data.image import parse_size
 from arcset.errors import OptionError
 from arcset.recognition import preset_names
 
-__all__ = ["export"]
-
 _foreign = partial(typer.Option, rich_help_panel="networks from elsewhere")
 
 

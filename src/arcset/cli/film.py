@@ -7,8 +7,6 @@ import typer
 
 from arcset.cli.output import progress_bar, say
 
-__all__ = ["film"]
-
 
 def film(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders of trained runs.")],

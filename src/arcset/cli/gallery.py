@@ -7,7 +7,6 @@ import typer
 
 from arcset.cli import options as o
 from arcset.cli.output import (
-    one_line,
     print_result,
     print_text,
     progress_bar,
@@ -20,9 +19,7 @@ from arcset.recognition.gallery import Gallery
 from arcset.recognition.gallery.calibrate import CalibratedGallery, calibrate_gallery
 from arcset.recognition.gallery.enroll import import_embeddings
 from arcset.recognition.recognizer import load_model
-from arcset.text import columns, plural
-
-__all__ = ["gallery"]
+from arcset.text import columns, one_line, plural
 
 _STORED = {True: "stored", False: "not stored"}
 _NAMED_PAIRS = 5  # of subjects that may be one person

@@ -10,7 +10,6 @@ import typer
 from arcset.checks import check_choice, check_count
 from arcset.cli import options as o
 from arcset.cli.output import (
-    one_line,
     print_json,
     print_text,
     progress_bar,
@@ -19,9 +18,7 @@ from arcset.cli.output import (
 )
 from arcset.files import finite
 from arcset.recognition.gallery.identify import Identified, Probe, identify_files
-from arcset.text import columns
-
-__all__ = ["identify"]
+from arcset.text import columns, one_line
 
 FORMATS = ("table", "jsonl", "csv")
 _STATES = ("known", "unknown", "undecided", "no face")

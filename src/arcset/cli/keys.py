@@ -14,8 +14,6 @@ from arcset.text import columns
 if TYPE_CHECKING:
     from arcset.recognition.gallery.base import GalleryPath
 
-__all__ = ["KeysOption", "keys", "keys_of"]
-
 keys = typer.Typer(help="Create and revoke API keys.", no_args_is_help=True)
 
 KeysOption = Annotated[

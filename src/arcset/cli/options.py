@@ -10,17 +10,6 @@ from arcset.errors import DataError, OptionError
 if TYPE_CHECKING:
     from arcset.recognition.gallery.base import GalleryPath
 
-__all__ = [
-    "Device",
-    "FacesOption",
-    "Force",
-    "GalleryArgument",
-    "Json",
-    "ModelOption",
-    "PhotoFaces",
-    "Report",
-]
-
 
 def _gallery_path(text: str) -> "GalleryPath":
     """A file, or an address in Milvus, which shows no password when it is printed."""

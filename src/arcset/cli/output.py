@@ -23,21 +23,6 @@ from arcset.launch import is_main_process
 from arcset.text import one_line, printable, progress_lines, skipped_lines
 from arcset.training.watchers import Lines, Step, Watcher
 
-__all__ = [
-    "one_line",
-    "print_json",
-    "print_result",
-    "print_table",
-    "print_text",
-    "progress_bar",
-    "say",
-    "show_progress",
-    "stderr_console",
-    "tell_notes",
-    "tell_skipped",
-    "working",
-]
-
 _NAMED = 5  # skipped files that are named
 
 

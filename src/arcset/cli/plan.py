@@ -13,8 +13,6 @@ from arcset.errors import OptionError
 from arcset.plan import Plan, Setting, plan_training
 from arcset.text import columns, duration, plural
 
-__all__ = ["plan"]
-
 _CENTERS, _NETWORK, _MACHINE = "the centers", "the network", "the machine"
 _NUMBER = re.compile(r"((?:\d[\d,_]{,20})?\.?\d{1,9}) ?(?:([kmgt])(i?)b?)?", re.IGNORECASE)
 

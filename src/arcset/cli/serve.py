@@ -13,8 +13,6 @@ from arcset.cli.output import print_text
 from arcset.errors import DataError, OptionError
 from arcset.recognition.gallery import Gallery
 
-__all__ = ["serve"]
-
 
 def serve(
     gallery: o.GalleryArgument,

@@ -19,15 +19,6 @@ from arcset.runs import RunConfig
 from arcset.runs.config import unknown_setting
 from arcset.runs.settings import Settings, parse_setting, recipe_names, suitable_names
 
-__all__ = [
-    "OPTIONS",
-    "RecipeOption",
-    "SetOption",
-    "check_names",
-    "print_settings",
-    "takes_settings",
-]
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 #: Settings that have an option of their own; --set reaches all others.

@@ -33,8 +33,6 @@ from arcset.runs.settings import (
     resolve_settings,
 )
 
-__all__ = ["train"]
-
 
 @takes_settings(*OPTIONS, after="recipe")
 def train(

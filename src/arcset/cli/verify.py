@@ -10,8 +10,6 @@ from arcset.cli.output import print_result, say
 from arcset.recognition import Recognizer, preset_names
 from arcset.recognition.recognizer import with_faces
 
-__all__ = ["verify"]
-
 
 def verify(
     model: Annotated[Path, typer.Argument(help="Folder of a trained run, or an .onnx file.")],

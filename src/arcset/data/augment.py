@@ -23,27 +23,6 @@ from arcset.checks import check_choice, check_count, check_number
 from arcset.errors import InputError, OptionError
 from arcset.registry import Registry, unknown_option
 
-__all__ = [
-    "AUGMENTATIONS",
-    "Affine",
-    "Augmentation",
-    "Augmentations",
-    "Blur",
-    "Colour",
-    "Coordinates",
-    "Crop",
-    "Draws",
-    "Elastic",
-    "Erasing",
-    "Flip",
-    "Noise",
-    "Stroke",
-    "Warp",
-    "augmentation_names",
-    "build_augmentation",
-    "parse_augmentation",
-]
-
 #: Channels, height and width of the images.
 Shape = tuple[int, int, int]
 

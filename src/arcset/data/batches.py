@@ -23,18 +23,6 @@ from arcset.checks import check_count
 from arcset.data.dataset import ImageSet, LazyRows
 from arcset.errors import InputError, OptionError
 
-__all__ = [
-    "Samples",
-    "as_float",
-    "as_tensor",
-    "balanced_batch_count",
-    "balanced_batches",
-    "batch_count",
-    "epoch_seed",
-    "shuffled_batches",
-    "to_tensors",
-]
-
 
 def to_tensors(image_set: ImageSet, device: torch.device | str = "cpu") -> tuple[Tensor, Tensor]:
     """Copies of the samples, (N, C, H, W) or (N, D), and of the labels, int64 (N,).

@@ -24,8 +24,6 @@ from arcset.data.sources.load import open_source
 from arcset.errors import DataError
 from arcset.text import plural
 
-__all__ = ["DataCheck", "Finding", "Look", "Twins", "check_data", "look_at"]
-
 _FEW = 5  # from so many images on, every fifth of an identity is set aside for testing
 _BINS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)  # the lower ends of the histogram's bins
 

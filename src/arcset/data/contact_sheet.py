@@ -14,8 +14,6 @@ from arcset.data.sources.base import Listing
 from arcset.errors import DataError
 from arcset.text import plural
 
-__all__ = ["contact_sheet", "load_font", "shorten"]
-
 _IDENTITIES, _IMAGES = 12, 8  # drawn at most: rows, and images in each
 _TWINS, _TOGETHER, _REASONS = 8, 4, 8  # drawn at most: groups of twins, of each, reasons
 

@@ -9,8 +9,6 @@ import numpy.typing as npt
 
 from arcset.errors import InputError
 
-__all__ = ["Dataset", "ImageSet", "LazyRows", "join_rows", "number_names", "take_rows"]
-
 
 class LazyRows:
     """The rows `rows` (N,) of `base` (M, …), mapped from a file: read when they are asked for.

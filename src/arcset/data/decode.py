@@ -8,8 +8,6 @@ from typing import TypeVar
 from arcset.data.sources.base import Listing
 from arcset.errors import DataError, InputError
 
-__all__ = ["Watch", "decode_listing", "decode_many", "in_chunks", "reason"]
-
 Watch = Callable[[int, int], None]  # how many are done, of how many
 
 _MOST_THREADS = 16

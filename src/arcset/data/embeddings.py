@@ -35,23 +35,6 @@ from arcset.data.sources.table import find_columns
 from arcset.errors import DataError, InputError, OptionError
 from arcset.files import parse_json, read_json, reading, replacing, write_text
 
-__all__ = [
-    "MANIFEST",
-    "OWN",
-    "SUFFIXES",
-    "EmbeddingSet",
-    "Manifest",
-    "check_shard",
-    "holds_embeddings",
-    "holds_shards",
-    "read_embeddings",
-    "read_manifest",
-    "shard_path",
-    "skipped_path",
-    "write_embeddings",
-    "write_shard",
-]
-
 SUFFIXES = (".npz", ".parquet")
 _TRAINED_ON_KEY = b"arcset.trained_on"
 OWN = "_arcset"  # the folder within for all that is no shard

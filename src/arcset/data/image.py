@@ -20,23 +20,6 @@ from PIL import Image, ImageChops, ImageOps, ImageStat
 from arcset.checks import check_choice, check_count
 from arcset.errors import ArcsetError, DataError, InputError, OptionError
 
-__all__ = [
-    "FITS",
-    "MOST_PIXELS",
-    "Fit",
-    "Pixels",
-    "Reading",
-    "decode_expected",
-    "exif_orientation",
-    "image_extensions",
-    "is_grey",
-    "open_image",
-    "parse_size",
-    "read_file",
-    "to_channels",
-    "turn_upright",
-]
-
 Pixels = npt.NDArray[np.uint8]
 Fit = Literal["pad", "crop", "stretch"]
 FITS: tuple[Fit, ...] = get_args(Fit)

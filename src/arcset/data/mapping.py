@@ -15,8 +15,6 @@ from arcset.errors import OptionError
 from arcset.files import read_json, write_text
 from arcset.registry import unknown_name
 
-__all__ = ["ClassMapping"]
-
 
 @dataclass(frozen=True)
 class ClassMapping:

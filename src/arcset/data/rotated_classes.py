@@ -15,8 +15,6 @@ from torch import Tensor
 from arcset.errors import InputError
 from arcset.registry import unknown_name
 
-__all__ = ["ClassTransforms", "class_transforms"]
-
 
 @dataclass(frozen=True)
 class ClassTransforms:

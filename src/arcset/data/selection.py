@@ -12,14 +12,6 @@ from arcset.data.split import Split
 from arcset.errors import OptionError
 from arcset.registry import unknown_name
 
-__all__ = [
-    "Selection",
-    "evaluation_images",
-    "parse_classes",
-    "relabel",
-    "select",
-]
-
 _RANGE = re.compile(r"(\d{1,6})\s*-\s*(\d{1,6})", re.ASCII)
 
 

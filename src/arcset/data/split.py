@@ -18,18 +18,6 @@ from arcset.data.dataset import Dataset
 from arcset.errors import OptionError
 from arcset.files import read_json, write_text
 
-__all__ = [
-    "FRACTIONS",
-    "PARTS",
-    "HoldOut",
-    "Split",
-    "count_held_out",
-    "hold_out_split",
-    "make_split",
-    "overlap",
-    "split_of_parts",
-]
-
 FRACTIONS = (0.7, 0.1, 0.2)
 PARTS = ("train", "validation", "test")
 

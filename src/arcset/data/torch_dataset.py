@@ -29,8 +29,6 @@ from arcset.data.sources.load import open_source
 from arcset.data.sources.samples import choose_reading
 from arcset.errors import InputError
 
-__all__ = ["IdentitySampler", "TorchImages", "from_torch", "is_repeatable", "to_loader"]
-
 _PROBED = 8  # samples that are read twice
 
 

@@ -13,17 +13,6 @@ from arcset.errors import InputError
 if TYPE_CHECKING:
     import torch  # tensors are taken where they are given; nothing here needs it
 
-__all__ = [
-    "Array",
-    "as_array",
-    "class_numbers",
-    "embedding_matrix",
-    "find_labels",
-    "normalize_rows",
-    "read_labelled",
-    "refuse_zero_rows",
-]
-
 
 Array: TypeAlias = Union[npt.ArrayLike, "torch.Tensor"]
 

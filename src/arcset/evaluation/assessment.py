@@ -46,17 +46,6 @@ from arcset.evaluation.verification import Verification, verification
 from arcset.files import finite
 from arcset.text import columns, html_table
 
-__all__ = [
-    "FEW",
-    "Assessment",
-    "Realized",
-    "Verdict",
-    "assess",
-    "compare_assessments",
-    "differences",
-    "measure_shape",
-]
-
 FEW = 20  # identities below which an interval over them is itself a guess
 
 

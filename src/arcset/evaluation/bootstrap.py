@@ -28,23 +28,6 @@ from arcset.evaluation.pairs import CELLS, STEPS, Rows, Scores, SortedRows, cell
 from arcset.evaluation.rates import Floats, Roc
 from arcset.evaluation.results import LEVEL, Interval, Result, central, student
 
-__all__ = [
-    "DRAWS",
-    "FEWEST",
-    "MOST_SCORES",
-    "SEED",
-    "Difference",
-    "WeightedPairs",
-    "draw_curves",
-    "draw_key",
-    "draw_means",
-    "find_blocked",
-    "identity_weights",
-    "paired",
-    "sample_pairs",
-    "search_error",
-]
-
 DRAWS = 1000
 SEED = 0
 #: Identities below which no difference is shown: the ends of an interval would be single draws.

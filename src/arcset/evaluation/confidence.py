@@ -15,8 +15,6 @@ from arcset.evaluation.pairs import ScoreCounts
 from arcset.evaluation.rates import Roc, area
 from arcset.text import columns
 
-__all__ = ["Confidence", "Mistake", "Spread", "confidence"]
-
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 LEVELS = (0.9, 0.99)
 Floats = npt.NDArray[np.float64]

@@ -20,8 +20,6 @@ from arcset.evaluation.pairs import Rows, round_cosines, unit_rows
 from arcset.evaluation.results import Replicates, Result
 from arcset.text import plural
 
-__all__ = ["FewShot", "draw_in_order", "few_shot"]
-
 BLOCK_NUMBERS = 2**21  # numbers of rows held at once, 8 MB
 
 

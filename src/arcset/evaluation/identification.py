@@ -41,17 +41,6 @@ from arcset.evaluation.rates import Floats, Roc, best_rate
 from arcset.evaluation.results import Replicates, Result
 from arcset.text import plural
 
-__all__ = [
-    "SCORINGS",
-    "Identification",
-    "IdentificationCurve",
-    "Outcomes",
-    "Subjects",
-    "Trial",
-    "identification",
-    "trial",
-]
-
 SCORINGS = ("max", "mean")
 LONGEST_CMC = 100
 

@@ -26,20 +26,6 @@ from typing import Any, Literal
 
 from arcset.text import percent
 
-__all__ = [
-    "MEASURES",
-    "PARTS",
-    "Measure",
-    "figure_meanings",
-    "meaning",
-    "measure_of",
-    "measures_of",
-    "run_figures",
-    "short_name",
-    "validated",
-    "weighty",
-]
-
 Array = Any
 
 #: The parts of an evaluation, in the order in which they are shown, as headings.

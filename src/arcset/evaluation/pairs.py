@@ -28,29 +28,6 @@ from arcset.evaluation.arrays import (
     read_labelled,
 )
 
-__all__ = [
-    "BLOCK",
-    "CELLS",
-    "FEWEST_IDENTITY_PAIRS",
-    "HALF_STEP",
-    "STEPS",
-    "Block",
-    "Counts",
-    "ImpostorPairs",
-    "Rows",
-    "ScoreCounts",
-    "Scores",
-    "SortedRows",
-    "cell_numbers",
-    "cosine_blocks",
-    "count_all_pairs",
-    "pair_cosines",
-    "product_blocks",
-    "round_cosines",
-    "score_pairs",
-    "unit_rows",
-]
-
 #: Multiples of the grid in one unit of cosine.
 STEPS = 2**21
 #: Half of one: a threshold so much above a score rejects it in any precision.

@@ -16,8 +16,6 @@ import numpy.typing as npt
 
 from arcset.evaluation.pairs import HALF_STEP, Rows, ScoreCounts
 
-__all__ = ["Floats", "OperatingPoint", "Roc", "area", "best_rate", "equal_error"]
-
 Floats: TypeAlias = npt.NDArray[np.float64]
 
 # Points of a curve for people, at most.

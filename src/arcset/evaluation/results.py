@@ -26,17 +26,6 @@ from arcset.evaluation.measures import Measure, measure_of, short_name
 from arcset.files import finite
 from arcset.text import columns
 
-__all__ = [
-    "LEVEL",
-    "Interval",
-    "Missing",
-    "Replicates",
-    "Result",
-    "central",
-    "share_interval",
-    "student",
-]
-
 LEVEL = 0.95
 
 _Value = TypeVar("_Value")

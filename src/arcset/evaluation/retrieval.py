@@ -30,8 +30,6 @@ from arcset.evaluation.pairs import HALF_STEP, STEPS, Rows, Scores, cosine_block
 from arcset.evaluation.rates import Floats
 from arcset.evaluation.results import Replicates, Result
 
-__all__ = ["Retrieval", "retrieval"]
-
 Right = npt.NDArray[np.bool_]
 
 

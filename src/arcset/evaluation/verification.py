@@ -45,8 +45,6 @@ from arcset.evaluation.rates import Floats, Roc, area, best_rate, equal_error
 from arcset.evaluation.results import Replicates, Result
 from arcset.text import columns
 
-__all__ = ["FARS", "FoldAccuracy", "Roc", "Verification", "fold_accuracy", "verification"]
-
 FARS = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
 
 

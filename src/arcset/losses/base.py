@@ -14,20 +14,6 @@ from arcset.margins.base import Law, format_options
 from arcset.numerics import widen
 from arcset.registry import Registry
 
-__all__ = [
-    "LOSSES",
-    "REDUCTIONS",
-    "AuxiliaryLoss",
-    "Loss",
-    "check_batch",
-    "check_centers",
-    "check_embeddings",
-    "check_overflow",
-    "check_weights",
-    "place_rows",
-    "reduce_losses",
-]
-
 REDUCTIONS = ("mean", "none")
 
 

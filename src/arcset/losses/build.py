@@ -16,8 +16,6 @@ from arcset.margins import MARGINS, Margin
 from arcset.margins.base import Warmup
 from arcset.registry import unknown_name, unknown_option
 
-__all__ = ["build_loss", "default_scale", "loss_names", "loss_options", "lowest_loss"]
-
 logger = logging.getLogger("arcset")
 
 

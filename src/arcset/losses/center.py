@@ -6,8 +6,6 @@ from torch import Tensor, nn
 from arcset.losses.base import LOSSES, AuxiliaryLoss, Loss
 from arcset.numerics import widen
 
-__all__ = ["Center"]
-
 
 @LOSSES.register("center")
 class Center(AuxiliaryLoss):

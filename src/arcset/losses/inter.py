@@ -8,8 +8,6 @@ from torch import Tensor
 from arcset.losses.base import LOSSES, AuxiliaryLoss
 from arcset.numerics import angle, common_dtype, unit_rows, widen
 
-__all__ = ["Inter"]
-
 
 @LOSSES.register("inter")
 class Inter(AuxiliaryLoss):

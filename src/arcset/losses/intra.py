@@ -7,8 +7,6 @@ from torch import Tensor
 from arcset.losses.base import LOSSES, AuxiliaryLoss
 from arcset.numerics import angle, common_dtype, unit_rows, widen
 
-__all__ = ["Intra"]
-
 
 @LOSSES.register("intra")
 class Intra(AuxiliaryLoss):

@@ -34,8 +34,6 @@ from arcset.margins import Margin
 from arcset.margins.base import Law, format_options
 from arcset.numerics import common_dtype, unit_rows, widen
 
-__all__ = ["GRADIENTS", "MarginSoftmax"]
-
 GRADIENTS = ("exact", "straight_through")
 STORAGES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 

@@ -14,8 +14,6 @@ from arcset.losses.base import AuxiliaryLoss, Loss, check_batch
 from arcset.losses.margin_softmax import MarginSoftmax
 from arcset.numerics import angle, common_dtype, unit_rows, widen
 
-__all__ = ["Suspects", "suspect_samples"]
-
 _AT_ONCE = 4096  # samples
 
 

@@ -30,18 +30,6 @@ from arcset.errors import OptionError, RunError
 from arcset.files import one_line, replacing, replacing_folder, sync
 from arcset.losses.base import Loss
 
-__all__ = [
-    "by_class",
-    "export_loss",
-    "heads_of",
-    "load_loss",
-    "load_sharded",
-    "loss_tensors",
-    "save_loss",
-    "save_sharded",
-    "shard_of",
-]
-
 # A file is made in memory, so that a large tensor gets one of its own, or several.
 _LARGE = 1 << 26  # bytes
 _BLOCK, _MOST_BLOCKS = 1 << 28, 128  # bytes of all processes together

@@ -19,8 +19,6 @@ from arcset.losses.base import (
 from arcset.margins.base import Law
 from arcset.numerics import common_dtype, widen
 
-__all__ = ["Softmax"]
-
 
 @LOSSES.register("softmax")
 class Softmax(Loss):

@@ -11,8 +11,6 @@ from arcset.losses.base import AuxiliaryLoss, Loss
 from arcset.losses.margin_softmax import MarginSoftmax
 from arcset.numerics import unit_rows
 
-__all__ = ["Head", "regrow"]
-
 _APART = 0.1  # of its length, by which the further sub-centers of a class begin elsewhere
 _SEED = 715_225_739  # of these directions: any fixed number
 

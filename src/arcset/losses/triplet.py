@@ -9,8 +9,6 @@ from arcset.losses.base import LOSSES, Loss, check_batch, check_weights, place_r
 from arcset.margins.base import Law
 from arcset.numerics import angle, unit_rows, widen
 
-__all__ = ["Triplet"]
-
 
 @LOSSES.register("triplet")
 class Triplet(Loss):

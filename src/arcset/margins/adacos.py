@@ -8,8 +8,6 @@ from torch import Tensor
 from arcset.checks import check_bool
 from arcset.margins.base import MARGINS, Margin, Sample, Samples
 
-__all__ = ["AdaCos"]
-
 _SMALLEST, _LARGEST = 1.0, 1e3
 
 

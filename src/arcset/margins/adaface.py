@@ -9,8 +9,6 @@ from arcset.checks import check_choice, check_number
 from arcset.margins.angular import shifted_cosine, shifted_cosine_reference
 from arcset.margins.base import MARGINS, Law, Margin, Sample, Samples
 
-__all__ = ["AdaFace"]
-
 _SHORTEST, _LONGEST = 1e-3, 100.0  # norms are clipped to this, as the authors do
 _EPS = 1e-3
 

@@ -11,14 +11,6 @@ from arcset.checks import check_choice, check_number
 from arcset.errors import OptionError
 from arcset.margins.base import Law, Margin, Sample, Samples
 
-__all__ = [
-    "FALLBACKS",
-    "AngularMargin",
-    "ArcOrCosMargin",
-    "shifted_cosine",
-    "shifted_cosine_reference",
-]
-
 FALLBACKS = ("default", "linear", "easy", "none")
 KINDS = ("arc", "cos")
 _PUBLISHED = {"arc": 0.5, "cos": 0.35}  # ArcFace's and CosFace's own

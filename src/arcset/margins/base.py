@@ -14,17 +14,6 @@ from arcset.checks import check_choice, check_count
 from arcset.numerics import anchored
 from arcset.registry import Registry
 
-__all__ = [
-    "MARGINS",
-    "Law",
-    "Margin",
-    "Sample",
-    "Samples",
-    "Warmup",
-    "build_margin",
-    "format_options",
-]
-
 SHAPES = ("linear", "exponential")
 _LEFT = 1e-3  # of an exponential warm-up, what is still missing just before its end
 

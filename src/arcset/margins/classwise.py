@@ -10,8 +10,6 @@ from arcset.errors import InputError, OptionError
 from arcset.margins.angular import shifted_cosine, shifted_cosine_reference
 from arcset.margins.base import MARGINS, Margin, Sample, Samples
 
-__all__ = ["Classwise"]
-
 
 @MARGINS.register("classwise")
 class Classwise(Margin):

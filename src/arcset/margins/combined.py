@@ -6,8 +6,6 @@ from arcset.checks import check_number
 from arcset.margins.angular import AngularMargin
 from arcset.margins.base import MARGINS
 
-__all__ = ["Combined"]
-
 
 @MARGINS.register("combined")
 class Combined(AngularMargin):

@@ -7,8 +7,6 @@ from torch import Tensor
 from arcset.checks import check_number
 from arcset.margins.base import MARGINS, Margin, Sample, Samples
 
-__all__ = ["CosFace"]
-
 
 @MARGINS.register("cosface")
 class CosFace(Margin):

@@ -9,8 +9,6 @@ from arcset.checks import check_number
 from arcset.margins.angular import shifted_cosine, shifted_cosine_reference
 from arcset.margins.base import MARGINS, Margin, Sample, Samples
 
-__all__ = ["CurricularFace"]
-
 
 @MARGINS.register("curricularface")
 class CurricularFace(Margin):

@@ -9,8 +9,6 @@ from arcset.checks import check_bool, check_count, check_number
 from arcset.margins.angular import ArcOrCosMargin
 from arcset.margins.base import MARGINS, Law, Sample, Samples
 
-__all__ = ["ElasticFace"]
-
 
 @MARGINS.register("elasticface")
 class ElasticFace(ArcOrCosMargin):

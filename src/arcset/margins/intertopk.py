@@ -10,8 +10,6 @@ from arcset.margins.angular import shifted_cosine, shifted_cosine_reference
 from arcset.margins.base import MARGINS, Margin, Sample, Samples
 from arcset.numerics import anchored
 
-__all__ = ["InterTopK"]
-
 
 @MARGINS.register("intertopk")
 class InterTopK(Margin):

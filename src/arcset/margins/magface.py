@@ -9,8 +9,6 @@ from arcset.errors import OptionError
 from arcset.margins.angular import shifted_cosine, shifted_cosine_reference
 from arcset.margins.base import MARGINS, Law, Margin, Sample, Samples
 
-__all__ = ["MagFace"]
-
 
 @MARGINS.register("magface")
 class MagFace(Margin):

@@ -7,8 +7,6 @@ from arcset.checks import check_bool, check_number
 from arcset.margins.angular import ArcOrCosMargin
 from arcset.margins.base import MARGINS, Sample, Samples
 
-__all__ = ["MVSoftmax"]
-
 
 @MARGINS.register("mvsoftmax")
 class MVSoftmax(ArcOrCosMargin):

@@ -8,8 +8,6 @@ from torch import Tensor
 
 from arcset.margins.base import MARGINS, Margin, Sample, Samples
 
-__all__ = ["NormFace"]
-
 
 @MARGINS.register("normface")
 class NormFace(Margin):

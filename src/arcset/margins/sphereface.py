@@ -4,8 +4,6 @@ from arcset.checks import check_number
 from arcset.margins.angular import AngularMargin
 from arcset.margins.base import MARGINS
 
-__all__ = ["SphereFace"]
-
 
 @MARGINS.register("sphereface")
 class SphereFace(AngularMargin):

@@ -5,8 +5,6 @@ from torch import nn
 from arcset.networks.layers import Shape, image_shape
 from arcset.networks.registry import NETWORKS
 
-__all__ = ["conv4"]
-
 
 @NETWORKS.register("conv4")
 def conv4(shape: Shape, dim: int) -> nn.Sequential:

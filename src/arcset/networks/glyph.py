@@ -5,8 +5,6 @@ from torch import nn
 from arcset.networks.layers import Shape, conv_block, image_shape
 from arcset.networks.registry import NETWORKS
 
-__all__ = ["glyph"]
-
 
 @NETWORKS.register("glyph")
 def glyph(shape: Shape, dim: int, *, dropout: float = 0.0) -> nn.Sequential:

@@ -5,8 +5,6 @@ from torch import Tensor, nn
 from arcset.networks.layers import Shape, halve, image_shape
 from arcset.networks.registry import NETWORKS
 
-__all__ = ["ResidualBlock", "iresnet18", "iresnet34", "iresnet50", "iresnet100"]
-
 
 @NETWORKS.register("iresnet18")
 def iresnet18(shape: Shape, dim: int, *, dropout: float = 0.0) -> nn.Sequential:

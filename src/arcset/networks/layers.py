@@ -4,16 +4,6 @@ from torch import nn
 
 from arcset.errors import OptionError
 
-__all__ = [
-    "Shape",
-    "conv_block",
-    "dense_block",
-    "halve",
-    "image_shape",
-    "network_layers",
-    "parameter_count",
-]
-
 #: What comes in, without the batch: (channels, height, width) of images, or (values,) of vectors.
 Shape = tuple[int, ...]
 

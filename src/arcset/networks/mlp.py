@@ -7,8 +7,6 @@ from torch import nn
 from arcset.networks.layers import Shape, dense_block
 from arcset.networks.registry import NETWORKS
 
-__all__ = ["mlp"]
-
 # Hidden units per layer, and how many standard deviations a value may lie from its mean.
 _WIDTH, _FAR = 512, 10.0
 

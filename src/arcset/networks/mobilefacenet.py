@@ -5,8 +5,6 @@ from torch import Tensor, nn
 from arcset.networks.layers import Shape, halve, image_shape
 from arcset.networks.registry import NETWORKS
 
-__all__ = ["Bottleneck", "mobilefacenet"]
-
 # The bottlenecks of the paper's table 1: expansion, channels, repetitions, stride of the first.
 _TABLE = ((2, 64, 5, 2), (4, 128, 1, 2), (2, 128, 6, 1), (4, 128, 1, 2), (2, 128, 2, 1))
 

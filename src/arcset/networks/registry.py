@@ -16,8 +16,6 @@ from arcset.files import one_line
 from arcset.networks.layers import Shape, image_shape
 from arcset.registry import Registry, did_you_mean
 
-__all__ = ["NETWORKS", "Builder", "build_network", "network_module", "network_names"]
-
 #: Takes the shape and the dimension of the embedding; also `dropout`, by name, where it has any.
 Builder = Callable[..., nn.Module]
 

@@ -5,8 +5,6 @@ from torch import nn
 from arcset.networks.layers import Shape, conv_block, dense_block, image_shape
 from arcset.networks.registry import NETWORKS
 
-__all__ = ["simple"]
-
 
 @NETWORKS.register("simple")
 def simple(shape: Shape, dim: int) -> nn.Sequential:

@@ -5,8 +5,6 @@ from torch import nn
 from arcset.networks.layers import Shape, conv_block, dense_block, image_shape
 from arcset.networks.registry import NETWORKS
 
-__all__ = ["vgg8"]
-
 
 @NETWORKS.register("vgg8")
 def vgg8(shape: Shape, dim: int) -> nn.Sequential:

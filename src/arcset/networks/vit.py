@@ -7,8 +7,6 @@ from torch.nn import functional as F
 from arcset.networks.layers import Shape, image_shape
 from arcset.networks.registry import NETWORKS
 
-__all__ = ["TransformerBlock", "patch_size", "vit"]
-
 _WIDTH, _DEPTH, _HEADS, _MOST_PATCHES = 192, 6, 3, 14
 
 

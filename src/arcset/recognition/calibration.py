@@ -13,8 +13,6 @@ from arcset.evaluation.calibration import Thresholds, make_thresholds
 from arcset.evaluation.pairs import ImpostorPairs
 from arcset.recognition.decisions import Plain
 
-__all__ = ["FEWEST_SUBJECTS", "Alike", "calibrate", "most_alike"]
-
 #: Fewer identities with two samples say next to nothing about those that come later.
 FEWEST_SUBJECTS = 10
 

@@ -23,16 +23,6 @@ from arcset.recognition.decisions import (
     uncalibrated_note,
 )
 
-__all__ = [
-    "METHODS",
-    "ClusterScores",
-    "Clustering",
-    "ClusteringPoint",
-    "cluster",
-    "clustering_point",
-    "score_clusters",
-]
-
 Floats = npt.NDArray[np.float64]
 Units = npt.NDArray[np.float32]
 Numbers = npt.NDArray[np.int64]

@@ -20,31 +20,6 @@ from arcset.evaluation.calibration.thresholds import rounded_up
 from arcset.evaluation.pairs import round_cosines
 from arcset.files import finite
 
-__all__ = [
-    "ABOVE",
-    "BELOW",
-    "DEFAULT_FAR",
-    "DEFAULT_FPIR",
-    "EMPTY",
-    "NO_CALIBRATION",
-    "NO_FACE",
-    "RIVALS",
-    "Candidate",
-    "Match",
-    "Plain",
-    "Verification",
-    "WorkingPoint",
-    "answer",
-    "decide",
-    "effective_size",
-    "likelihood_ratios",
-    "rough_note",
-    "subject_probabilities",
-    "threshold_words",
-    "uncalibrated_note",
-    "working_point",
-]
-
 #: One in a thousand pairs of different identities is taken for the same.
 DEFAULT_FAR = 1e-3
 #: One in a hundred probes of unknown identities is taken for an enrolled subject.

@@ -41,8 +41,6 @@ from arcset.text import plural
 if TYPE_CHECKING:
     from arcset.recognition.faces import FaceRecognizer
 
-__all__ = ["Embedder", "FolderResult", "default_shard_size", "embed_in_memory", "embed_many"]
-
 Array = npt.NDArray[Any]
 Rows = npt.NDArray[np.float32]
 Progress = Callable[[int, int], None]  # how many samples are done, of how many

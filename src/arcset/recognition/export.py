@@ -27,8 +27,6 @@ from arcset.runs import Run
 from arcset.runs.data import reading_of, selection_of
 from arcset.runs.model import TrainedRun
 
-__all__ = ["LEAST_COSINE", "Exported", "Parity", "compare", "export"]
-
 LEAST_COSINE = 0.99999  # between an image's two embeddings
 # Cosines of float32 embeddings are rounded by about this much: a pair so near to a threshold is
 # decided by the rounding, by either of the two.

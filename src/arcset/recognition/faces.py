@@ -21,23 +21,7 @@ from arcset.data.named.fetch import data_folders, download
 from arcset.errors import DataError, InputError, OptionError
 from arcset.files import file_digest
 from arcset.recognition.inputs import SourceImage, check_kind, image_name
-from arcset.recognition.recognizer import Embeddings, ImageEmbedder, NoFaceError, Prepared
-
-__all__ = [
-    "POINTS",
-    "SFACE",
-    "YUNET",
-    "DetectedFaces",
-    "Face",
-    "FaceRecognizer",
-    "Faces",
-    "ModelFile",
-    "NoFaceError",
-    "Pixels",
-    "align",
-    "read_photo",
-    "similarity",
-]
+from arcset.recognition.recognizer import Embeddings, ImageEmbedder, Prepared
 
 Floats = npt.NDArray[np.float64]
 Pixels = npt.NDArray[np.uint8]

@@ -26,8 +26,6 @@ from arcset.recognition.inputs import ImageFile, list_images, read_image
 from arcset.recognition.recognizer import Embedded, Progress, Recognizer, load_model
 from arcset.text import plural
 
-__all__ = ["Grouped", "Items", "embed_items", "group_items"]
-
 _SIDE = 112  # pixels of a picture for people to look at
 
 

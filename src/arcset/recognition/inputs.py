@@ -21,23 +21,6 @@ from arcset.data.sources.folder import FileSource, image_files
 from arcset.errors import InputError, OptionError
 from arcset.registry import unknown_name
 
-__all__ = [
-    "FACE_PRESETS",
-    "PRESETS",
-    "ImageFile",
-    "ImageList",
-    "Pixels",
-    "SourceImage",
-    "as_sources",
-    "check_kind",
-    "files_of",
-    "image_name",
-    "list_images",
-    "pixels_for",
-    "preset_names",
-    "read_image",
-]
-
 
 @dataclass(frozen=True)
 class SourceImage:

@@ -48,19 +48,6 @@ from arcset.files import cache_folder, file_digest, reading, replacing, write_te
 from arcset.recognition.inputs import FACE_PRESETS, Pixels, pixels_for, preset_names
 from arcset.recognition.recognizer import read_thresholds
 
-__all__ = [
-    "Adopted",
-    "Label",
-    "OnnxExport",
-    "OnnxModel",
-    "adopt",
-    "check_out",
-    "graph_digest",
-    "open_onnx",
-    "replacing_model",
-    "thread_count",
-]
-
 MOST_BYTES = (1 << 31) - 1  # that a protocol buffer can hold
 
 

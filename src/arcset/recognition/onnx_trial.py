@@ -10,8 +10,6 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["attempt", "limit"]
-
 
 def limit(seconds: float, memory: int) -> None:
     """Bound this process: by processor time where there are such limits, by bytes on Linux.

@@ -16,8 +16,6 @@ from arcset.recognition.decisions import Plain, effective_size
 from arcset.recognition.gallery.base import Gallery
 from arcset.recognition.gallery.scoring import Scoring
 
-__all__ = ["OperatingCurves", "operating_curves", "scores_without_itself"]
-
 STEP = 0.005  # between thresholds
 MOST_SUBJECTS = 1000  # looked at for misses, evenly over all
 MOST_OF_EACH = 20  # samples left out in turn

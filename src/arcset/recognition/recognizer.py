@@ -35,21 +35,6 @@ if TYPE_CHECKING:  # torch is imported where a run or a module is loaded, OpenCV
     from arcset.recognition.faces import Face, FaceRecognizer
     from arcset.runs import Run
 
-__all__ = [
-    "Embedded",
-    "EmbeddedImage",
-    "Embeddings",
-    "ImageEmbedder",
-    "Model",
-    "NoFaceError",
-    "Prepared",
-    "Progress",
-    "Recognizer",
-    "load_model",
-    "read_thresholds",
-    "with_faces",
-]
-
 #: (N, D), unit rows.
 Embeddings = npt.NDArray[np.float32]
 

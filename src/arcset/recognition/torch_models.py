@@ -20,8 +20,6 @@ from arcset.recognition.inputs import Pixels
 from arcset.runs import Run
 from arcset.runs.model import TrainedRun, embed, load_network
 
-__all__ = ["TorchModel", "model_digest"]
-
 
 class TorchModel:
     """A network on a device, in evaluation mode.

@@ -12,8 +12,6 @@ import numpy.typing as npt
 from arcset.reports.page import choose_evenly, embed_image, write_page
 from arcset.text import plural, sentence
 
-__all__ = ["Member", "write_cluster_report"]
-
 #: Shown at most: groups, pictures of each, and pictures that are alone.
 GROUPS, PICTURES, ALONE = 200, 24, 60
 

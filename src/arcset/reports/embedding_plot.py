@@ -43,21 +43,6 @@ from arcset.reports.style import (
 )
 from arcset.reports.view import Floats, Frame, Labels, RunView, check_alike, titles
 
-__all__ = [
-    "Board",
-    "Projection",
-    "Scene",
-    "border_angles",
-    "border_arcs",
-    "border_lines",
-    "draw_cloud",
-    "draw_image",
-    "embedding_picture",
-    "epoch_scenes",
-    "flatten_scene",
-    "still_scene",
-]
-
 Box: TypeAlias = tuple[float, float, float, float]  # left, right, bottom, top
 
 PARTS = ("train", "test")

@@ -14,8 +14,6 @@ from arcset.reports.measure_plots import plot_sections
 from arcset.reports.page import encode_figure, write_page
 from arcset.reports.tables import MeasuredValue, list_values, mark_best
 
-__all__ = ["compare_values", "main_measures", "write_evaluation"]
-
 
 def write_evaluation(
     out: Path,

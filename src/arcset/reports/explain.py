@@ -36,22 +36,6 @@ from arcset.reports.view import Floats, RunView, unit_float64
 from arcset.runs.data import reading_of
 from arcset.runs.model import embed
 
-__all__ = [
-    "PARTS",
-    "ClassStep",
-    "ExplainedImage",
-    "Explanation",
-    "MarginStep",
-    "Neighbours",
-    "conclusion",
-    "explain",
-    "explanation_picture",
-    "format_probability",
-    "image_of_file",
-    "image_of_sample",
-    "introduction",
-]
-
 PARTS = ("test", "train", "unseen")
 
 Pixels = npt.NDArray[np.uint8]

@@ -21,8 +21,6 @@ from arcset.reports.embedding_plot import Board, Projection, Scene, epoch_scenes
 from arcset.reports.style import GREY, PALE, film_colours, style
 from arcset.reports.view import Floats, RunView, check_alike, titles
 
-__all__ = ["Timeline", "write_film"]
-
 Pixels: TypeAlias = npt.NDArray[np.uint8]  # (H, W, 3), or (K, 3) colours
 
 FORMATS = (".gif", ".mp4")

@@ -35,16 +35,15 @@ from arcset.reports.plots import (
     plain,
     plot,
     plot_figure,
-    plot_sections,
     say_nothing,
     share_axis,
+)
+from arcset.reports.plots import (
+    plot_sections as plot_sections,  # from here, so that all plots of measures are known
 )
 from arcset.reports.style import GREY, INK, PALE, PALETTE
 from arcset.reports.tables import FRESH, Rows, interval_of, realized_rows, threshold_rows
 from arcset.text import percent
-
-#: With `plot_sections`, which whoever imports it from here finds to know all plots of measures.
-__all__ = ["draw_roc", "list_realized", "list_thresholds", "plot_sections"]
 
 Assessments = Mapping[str, Assessment]
 

@@ -25,8 +25,6 @@ from arcset.runs.assess import EvaluationData
 from arcset.runs.model import TrainedRun
 from arcset.text import duration, percent, plural, sentence, without_folders
 
-__all__ = ["write_card"]
-
 # Licences that hubs know by these names; any other is "other" to them, and named beside it.
 _HUB_LICENCES = """
     afl-3.0 agpl-3.0 apache-2.0 artistic-2.0 bsd-2-clause bsd-3-clause bsl-1.0 cc-by-2.0 cc-by-3.0

@@ -28,18 +28,6 @@ from arcset.files import write_text
 from arcset.reports.style import pixels
 from arcset.text import percent, without_folders
 
-__all__ = [
-    "Picture",
-    "Section",
-    "choose_evenly",
-    "embed_figure",
-    "embed_image",
-    "encode_figure",
-    "render",
-    "sprite_sheet",
-    "write_page",
-]
-
 T = TypeVar("T")
 
 THUMBNAIL = 40  # largest side in pixels; small images stay as they are

@@ -23,29 +23,6 @@ from arcset.reports.page import Section
 from arcset.reports.style import GREY, INK, class_colour, class_marker, new_figure, style
 from arcset.reports.tables import interval_of
 
-__all__ = [
-    "DASHES",
-    "PLOTS",
-    "Look",
-    "Plot",
-    "add_key",
-    "aside",
-    "draw_angle_histogram",
-    "draw_mark",
-    "draw_marks",
-    "log_axis",
-    "looks",
-    "lowest_share",
-    "models_having",
-    "percent_axis",
-    "plain",
-    "plot",
-    "plot_figure",
-    "plot_sections",
-    "say_nothing",
-    "share_axis",
-]
-
 logger = logging.getLogger("arcset")
 
 Floats = npt.NDArray[np.floating[Any]]

@@ -27,8 +27,6 @@ from arcset.reports.view import RunView
 from arcset.reports.viewer import viewer_data
 from arcset.text import without_folders
 
-__all__ = ["RunReport", "summary_table"]
-
 MOST_CONFUSED = 3  # runs whose confusions are shown
 _LETTERS = 150  # that the names of all classes may have together, to be listed
 _EXAMPLES = 3  # that are listed otherwise

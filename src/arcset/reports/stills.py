@@ -22,7 +22,8 @@ from arcset.evaluation.geometry.angles import center_angles
 from arcset.margins import MARGINS, Margin, Sample
 from arcset.margins.angular import FALLBACKS
 from arcset.margins.arcface import ArcFace
-from arcset.reports.embedding_plot import Projection, draw_cloud, draw_image, embedding_picture
+from arcset.reports.embedding_plot import Projection, draw_cloud, draw_image
+from arcset.reports.embedding_plot import embedding_picture as embedding_picture  # beside its plots
 from arcset.reports.measure_plots import draw_roc
 from arcset.reports.page import choose_evenly
 from arcset.reports.plots import (
@@ -34,25 +35,9 @@ from arcset.reports.plots import (
     plot,
     plot_figure,
 )
-from arcset.reports.style import GREY, INK, PALE, PALETTE, class_swatches, save, style
+from arcset.reports.style import GREY, INK, PALE, PALETTE, class_swatches, style
 from arcset.reports.training_review import HISTORY_CAPTION, history_picture
 from arcset.reports.view import Embedded, Floats, Labels, RunView, as_pictures, check_alike, titles
-
-__all__ = [
-    "angle_picture",
-    "bias_picture",
-    "confidence_picture",
-    "confident_mistakes_picture",
-    "embedding_picture",
-    "margin_picture",
-    "no_threshold_picture",
-    "no_threshold_table",
-    "rightly_named",
-    "roc_picture",
-    "save",
-    "sheet_picture",
-    "view_confidence",
-]
 
 OTHER = PALETTE[5]  # what belongs to another class, or to none that is known
 _MOST_COSINES = 1 << 28  # to compute for one picture

@@ -20,23 +20,6 @@ from PIL.PngImagePlugin import PngInfo
 
 from arcset.files import write_bytes
 
-__all__ = [
-    "DARK_PALETTE",
-    "GREY",
-    "INK",
-    "PALE",
-    "PALETTE",
-    "class_colour",
-    "class_outline",
-    "class_swatches",
-    "film_colours",
-    "new_figure",
-    "pixels",
-    "png",
-    "save",
-    "style",
-]
-
 #: Ten colours that stay apart in every common kind of colour blindness (after Okabe and Ito).
 PALETTE = (
     "#0072B2",  # blue

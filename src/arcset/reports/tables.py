@@ -9,17 +9,6 @@ from arcset.evaluation import Assessment, Interval, Realized, Result, Thresholds
 from arcset.evaluation.measures import Measure, meaning, measure_of, short_name, weighty
 from arcset.text import percent
 
-__all__ = [
-    "MeasuredValue",
-    "headline",
-    "interval_of",
-    "list_values",
-    "mark_best",
-    "realized_rows",
-    "threshold_rows",
-    "values_of",
-]
-
 FRESH = 1000  # identities that a threshold's rates are predicted for
 
 Rows = list[list[str]]

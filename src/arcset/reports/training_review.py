@@ -27,17 +27,6 @@ from arcset.reports.tables import list_values
 from arcset.reports.view import Embedded, Labels, RunView, titles, unit_float64
 from arcset.text import percent, plural
 
-__all__ = [
-    "CONFUSIONS_CAPTION",
-    "HISTORY_CAPTION",
-    "ConfusedPair",
-    "advise",
-    "decision_threshold",
-    "history_picture",
-    "verdict_on",
-    "worst_confusions",
-]
-
 FEW_TRAINED = 100  # identities, below which little is learned about others
 FEW_IMAGES = 5  # of an identity
 MOST_ADVICE = 4

@@ -19,18 +19,6 @@ from arcset.numerics import unit_rows
 from arcset.runs import Run
 from arcset.runs.model import TrainedRun
 
-__all__ = [
-    "Embedded",
-    "Floats",
-    "Frame",
-    "Labels",
-    "RunView",
-    "as_pictures",
-    "check_alike",
-    "titles",
-    "unit_float64",
-]
-
 Floats: TypeAlias = npt.NDArray[np.floating]
 Labels: TypeAlias = npt.NDArray[np.int64]
 

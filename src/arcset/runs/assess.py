@@ -37,20 +37,6 @@ from arcset.numerics import unit_rows
 from arcset.runs.data import dataset_of_run, reading_of
 from arcset.runs.model import TrainedRun, embed
 
-__all__ = [
-    "PARTS",
-    "EvaluationData",
-    "assess_unseen",
-    "assessment_figures",
-    "evaluation_data",
-    "is_same_data",
-    "make_run_thresholds",
-    "measure_pairs",
-    "measure_run",
-    "read_evaluation_data",
-    "shape_words",
-]
-
 PARTS = ("unseen", "validation", "test", "train", "all")
 _MOST = 4096  # images of a part that thresholds are made from
 _CHUNK = 256  # images of pairs that are decoded at a time

@@ -12,8 +12,6 @@ from arcset.evaluation.measures import validated
 from arcset.files import parse_toml, write_text
 from arcset.registry import did_you_mean
 
-__all__ = ["GIVEN", "RunConfig", "explain_refusal", "read_settings", "shorten", "unknown_setting"]
-
 #: What `data` and `network` say where a dataset or a module was handed over in Python.
 GIVEN = "given in Python"
 

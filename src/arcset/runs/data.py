@@ -16,16 +16,6 @@ from arcset.errors import DataError, OptionError
 from arcset.runs.config import GIVEN, RunConfig
 from arcset.runs.folder import Run
 
-__all__ = [
-    "EarlierIdentities",
-    "check_not_given",
-    "dataset_of",
-    "dataset_of_run",
-    "reading_of",
-    "selection_for",
-    "selection_of",
-]
-
 
 @dataclass(frozen=True)
 class EarlierIdentities:

@@ -23,8 +23,6 @@ from arcset.files import finite, parse_json, read_json, replacing, write_text
 from arcset.runs.config import RunConfig
 from arcset.text import html_table
 
-__all__ = ["Run", "load_tensors", "locked", "save_tensors", "writing"]
-
 _Figures = dict[str, float | None]
 _LOCK_FILE = ".lock"
 

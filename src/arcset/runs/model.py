@@ -24,18 +24,6 @@ from arcset.runs import Run, RunConfig
 from arcset.runs.config import GIVEN
 from arcset.runs.data import selection_of
 
-__all__ = [
-    "Forgetting",
-    "TrainedRun",
-    "add_data_settings",
-    "add_loss_settings",
-    "build_model",
-    "embed",
-    "load_model",
-    "load_network",
-    "load_weights",
-]
-
 # Most images, and most pixels, per forward pass: more fall out of the cache and gain nothing.
 _IMAGES, _PIXELS = 512, 2**19
 

@@ -34,24 +34,6 @@ from arcset.registry import did_you_mean, unknown_name
 from arcset.runs.config import RunConfig, read_settings, unknown_setting
 from arcset.runs.folder import Run
 
-__all__ = [
-    "SUITED",
-    "Layer",
-    "Recipe",
-    "Settings",
-    "inherited_settings",
-    "is_user_data",
-    "list_layers",
-    "parse_changes",
-    "parse_setting",
-    "read_recipe",
-    "recipe_names",
-    "recipe_settings",
-    "resolve_settings",
-    "suitable_names",
-    "suitable_settings",
-]
-
 DEFAULTS, SUITED, OPTIONS = "defaults", "what suits the data", "options"
 
 #: Settings of training that may stand among the options of a loss, as each loss has its own best.

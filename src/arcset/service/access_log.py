@@ -16,8 +16,6 @@ from arcset.errors import ArcsetError
 from arcset.service.errors import as_api_error, error_response
 from arcset.service.service import Service
 
-__all__ = ["HEADERS", "AccessLog", "log_line"]
-
 _SANE_ID = re.compile(r"[A-Za-z0-9._:-]{1,64}")
 
 #: Sent with every answer. The page needs nothing from elsewhere, and is framed by nobody.

@@ -23,8 +23,6 @@ from arcset.service.service import Service
 from arcset.service.settings import ServiceSettings
 from arcset.service.uploads import describe_errors
 
-__all__ = ["make_app"]
-
 # Variables of the environment would make newer versions of FastAPI tell others about requests,
 # whose paths hold names; older ones tell nobody, and keep this for nothing.
 _NO_TELEMETRY: Any = {"tracing": False, "metrics": False, "logs": False, "auto_configure": False}

@@ -18,8 +18,6 @@ from starlette.types import Scope
 from arcset.service.errors import ApiError
 from arcset.service.keys import Keys
 
-__all__ = ["OPEN", "READ", "WRITE", "Access", "Caller", "is_loopback"]
-
 _FORWARDED = ("x-forwarded-for", "x-forwarded-host", "x-real-ip", "forwarded", "via")
 
 

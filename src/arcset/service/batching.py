@@ -21,8 +21,6 @@ from threadpoolctl import threadpool_limits
 
 from arcset.recognition.onnx_model import thread_count
 
-__all__ = ["Batcher", "Job", "settle", "share_processors"]
-
 Array = npt.NDArray[Any]
 
 _MOST_WORKERS = 4

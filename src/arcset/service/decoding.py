@@ -16,8 +16,6 @@ from arcset.recognition.recognizer import ImageEmbedder, Recognizer
 from arcset.service.errors import ApiError
 from arcset.text import sentence
 
-__all__ = ["Decoded", "Decoder", "is_large", "thumbnail"]
-
 #: The kinds of files that are taken from the network; PIL knows rarer ones, and their weaknesses.
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM")
 

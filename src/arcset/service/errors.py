@@ -7,8 +7,6 @@ from arcset.errors import ArcsetError, DataError, InputError, OptionError
 from arcset.service.models import Problem, ProblemDetail
 from arcset.text import sentence
 
-__all__ = ["STATUS", "ApiError", "as_api_error", "error_response"]
-
 #: Every code and its HTTP status. Codes never change their meaning.
 STATUS = {
     "bad_request": 400,

@@ -23,8 +23,6 @@ from arcset.checks import check_choice
 from arcset.errors import DataError, OptionError
 from arcset.files import naming, read_json, replacing
 
-__all__ = ["PREFIX", "ROLES", "Key", "Keys", "keys_file"]
-
 PREFIX = "arcset_"
 ROLES = ("read", "write")
 _LONGEST_NAME = 100

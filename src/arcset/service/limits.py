@@ -13,8 +13,6 @@ from arcset.service.auth import Access
 from arcset.service.errors import ApiError, error_response
 from arcset.service.service import Service
 
-__all__ = ["Limits"]
-
 
 class Limits:
     """Admits requests, and bounds them and their bodies.

@@ -18,8 +18,6 @@ from arcset import __version__
 from arcset.recognition.gallery import Gallery
 from arcset.recognition.recognizer import ImageEmbedder
 
-__all__ = ["CONTENT_TYPE", "Metrics"]
-
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 _SECONDS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10)

@@ -21,8 +21,6 @@ from arcset.service.service import Ask, Service, no_such_subject
 from arcset.service.uploads import read_body
 from arcset.text import sentence
 
-__all__ = ["SERVICE"]
-
 
 async def _service(request: Request) -> Service:
     service: Service = request.app.state.service

@@ -22,8 +22,6 @@ from arcset.service.errors import ApiError, error_response
 from arcset.service.keys import Keys
 from arcset.service.service import Service
 
-__all__ = ["check_exposure", "listen", "run"]
-
 _KEEP_ALIVE = 75  # seconds: longer than a proxy's, so that it is the proxy who closes
 _STOP_SECONDS = 10  # that requests have to end, once the service is told to stop
 MOST_HEADERS, HEADER_BYTES, URL_BYTES = 100, 32 << 10, 16 << 10

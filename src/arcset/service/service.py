@@ -28,8 +28,6 @@ from arcset.service.metrics import Metrics
 from arcset.service.settings import ServiceSettings
 from arcset.text import sentence
 
-__all__ = ["Ask", "Service", "no_such_subject"]
-
 _DECODERS = 2  # threads; PIL decodes without holding the interpreter's lock
 # Images that go through the network together. While one batch is computed, the next is read: with
 # fewer to a batch than there are clients, neither side waits.

@@ -4,8 +4,6 @@ from dataclasses import dataclass
 
 from arcset.errors import OptionError
 
-__all__ = ["ServiceSettings"]
-
 _RANGES: dict[str, tuple[float, float]] = {
     "max_body": (1 << 10, 1 << 30),
     "max_pixels": (1, 178_956_970),

@@ -18,8 +18,6 @@ from arcset.service.errors import STATUS, ApiError
 from arcset.service.service import Service
 from arcset.text import sentence
 
-__all__ = ["describe_errors", "last_part", "read_body"]
-
 Body = TypeVar("Body", bound=models.Request)
 
 _TEXT_BYTES = 4096  # of a text in a form

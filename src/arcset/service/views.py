@@ -14,8 +14,6 @@ from arcset.errors import RunError
 from arcset.runs import Run
 from arcset.service.models import RunEntry
 
-__all__ = ["Views"]
-
 MOST_POINTS = 500  # of each part, and
 MOST_EPOCHS = 60  # together about 1 MB
 MOST_KEPT = 16  # runs whose bytes stay in memory

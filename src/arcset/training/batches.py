@@ -20,8 +20,6 @@ from arcset.data.rotated_classes import class_transforms
 from arcset.errors import OptionError
 from arcset.runs import RunConfig
 
-__all__ = ["TrainingBatches"]
-
 
 class TrainingBatches:
     """The batches of a run.

@@ -29,17 +29,6 @@ from arcset.runs.config import shorten
 from arcset.runs.folder import load_tensors, save_tensors
 from arcset.training.doctor import Diagnosis
 
-__all__ = [
-    "MAY_CHANGE",
-    "Fingerprint",
-    "Progress",
-    "State",
-    "change_settings",
-    "check_same_settings",
-    "load_newest",
-    "save_checkpoint",
-]
-
 #: Settings of a run that may change when it is continued: how long, and what is kept on the way.
 MAY_CHANGE = (
     "epochs",

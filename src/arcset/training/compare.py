@@ -49,8 +49,6 @@ from arcset.training.optimize import check_update_settings
 from arcset.training.trainer import train
 from arcset.training.watchers import Lines, Watcher
 
-__all__ = ["Comparison", "Variant", "compare_variants", "run_folder"]
-
 #: Settings that a grid cannot vary: they say which identities the runs are measured on, and how.
 _SHARED = ("seed", "data", "mapping", "classes", "split", "hold_out", "start", "best_by")
 #: Settings that change nothing about the outcome of a run.

@@ -19,8 +19,6 @@ from arcset.losses.build import lowest_loss
 from arcset.margins import Margin
 from arcset.runs import RunConfig
 
-__all__ = ["Diagnosis", "Doctor", "blind_loss", "chance_loss", "first_broken_layer"]
-
 _STUCK = 0.98  # of what guessing costs, or of an earlier loss: not less than that is no progress
 _FAR_OFF = 2.0  # times what guessing costs: a first loss above this comes from somewhere else
 _ALIKE = 0.99  # mean cosine to the mean direction: embeddings that all point the same way

@@ -28,16 +28,6 @@ from arcset.runs.data import EarlierIdentities, selection_for, selection_of
 from arcset.runs.model import Forgetting, TrainedRun, embed, load_weights
 from arcset.training.batches import TrainingBatches
 
-__all__ = [
-    "begin_centers",
-    "check_start",
-    "choose_selection",
-    "freeze",
-    "load_earlier",
-    "measure_forgetting",
-    "start_from_earlier",
-]
-
 _BATCH = 1024  # images that are in memory at a time
 
 

@@ -17,8 +17,6 @@ from arcset.losses import Loss
 from arcset.runs import RunConfig
 from arcset.runs.model import embed
 
-__all__ = ["Snapshots", "Validator", "build_validator", "measure_angles", "validates_after"]
-
 _MOST = 4_000  # validation images: more would take longer than they tell
 _MOST_CENTERS = 10_000  # in a snapshot: no picture could show more
 _ANGLE_SAMPLES, _OTHER_CENTERS = 64, 4096

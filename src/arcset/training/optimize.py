@@ -23,15 +23,6 @@ from arcset.errors import OptionError
 from arcset.losses import Loss
 from arcset.runs import RunConfig
 
-__all__ = [
-    "Updater",
-    "WeightAverage",
-    "autocast_problem",
-    "build_optimizer",
-    "check_update_settings",
-    "learning_rate",
-]
-
 _SEED_STEP = 1_000_003  # between the seeds of processes that draw from slices of their own
 
 

@@ -50,8 +50,6 @@ from arcset.training.monitor import Snapshots, build_validator, measure_angles, 
 from arcset.training.optimize import Updater, WeightAverage, check_update_settings, learning_rate
 from arcset.training.watchers import Lines, Silent, Step, StopRequest, Watcher, stop_on_signals
 
-__all__ = ["Trainer", "build_to_train", "lock_run", "resume", "train"]
-
 _PROBE = 64  # images that every epoch must embed in finite numbers before it is kept
 _ANGLE_TIMES = 200  # times in a run that angles are measured
 

@@ -17,18 +17,6 @@ from arcset.errors import OptionError
 from arcset.launch import is_main_process
 from arcset.text import HALF_MINUTE, duration, progress_lines
 
-__all__ = [
-    "Lines",
-    "Silent",
-    "Step",
-    "StopRequest",
-    "TensorBoardWatcher",
-    "Watcher",
-    "Watchers",
-    "scalars",
-    "stop_on_signals",
-]
-
 _SHORT = 1.0  # seconds: shorter epochs do not get a line each …
 _APART = 5.0  # … but one so many seconds after the last
 _FLUSH = 10  # seconds that a curve may lag behind training

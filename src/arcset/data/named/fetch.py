@@ -15,8 +15,6 @@ from arcset.data.named.registry import DatasetEntry
 from arcset.errors import DataError
 from arcset.files import cache_folder, replacing
 
-__all__ = ["LocalFolder", "PublicFiles", "data_folders", "download"]
-
 
 def data_folders(name: str) -> tuple[Path, ...]:
     """Where the dataset `name` is looked for, in this order: `$ARCSET_DATA/name`, the cache."""

@@ -15,8 +15,6 @@ from arcset.data.named.fetch import LocalFolder
 from arcset.data.named.registry import DATASETS
 from arcset.errors import DataError
 
-__all__ = ["LFW_SAMPLE"]
-
 _PEOPLE, _PHOTOS, _SEVERAL = 352, 433, 52  # several: people with more photos than one
 
 

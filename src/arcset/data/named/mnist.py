@@ -26,8 +26,6 @@ from arcset.data.named.registry import DATASETS, DatasetEntry
 from arcset.errors import DataError
 from arcset.files import reading
 
-__all__ = ["FILES", "MNIST", "SAMPLE_CHECKSUMS", "IdxFiles", "read_idx"]
-
 LICENCE = "CC BY-SA 3.0 (Yann LeCun, Corinna Cortes, Christopher J. C. Burges)"
 
 # The names that MNIST gave them, in the order (train, test) × (images, labels).

@@ -25,8 +25,6 @@ from arcset.data.named.registry import DATASETS
 from arcset.errors import DataError
 from arcset.files import reading
 
-__all__ = ["OMNIGLOT", "Archive", "Omniglot"]
-
 _TRAINING = 16  # drawers 01 to 16 of every character; 17 to 20 are for testing
 
 _DRAWERS = 20

@@ -12,8 +12,6 @@ from arcset.data.image import Pixels, decode_expected, read_file
 from arcset.data.named.fetch import LocalFolder
 from arcset.data.named.registry import DATASETS
 
-__all__ = ["ORL"]
-
 _PEOPLE, _PICTURES = 40, 10
 _TRAINING = 8  # pictures 1 to 8 of each person; 9 and 10 are for testing
 

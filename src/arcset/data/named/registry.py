@@ -6,15 +6,6 @@ from dataclasses import dataclass
 from arcset.data.dataset import Dataset
 from arcset.registry import Registry
 
-__all__ = [
-    "DATASETS",
-    "DatasetEntry",
-    "dataset_entry",
-    "dataset_names",
-    "download_dataset",
-    "locate",
-]
-
 
 @dataclass(frozen=True, kw_only=True)
 class DatasetEntry(ABC):

@@ -20,17 +20,6 @@ from arcset.data.sources.table import find_columns
 from arcset.errors import DataError
 from arcset.files import reading
 
-__all__ = [
-    "ArraySource",
-    "Columns",
-    "DatasetSource",
-    "dataset_of_arrays",
-    "hold_back_tests",
-    "load_arrays",
-    "read_npz",
-    "read_texts",
-]
-
 Columns = dict[str, npt.NDArray[Any]]  # by what they hold, as "label"
 _MOST_DEFLATED = 1032  # bytes of content per byte of a zip file, at most
 

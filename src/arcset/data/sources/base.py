@@ -15,19 +15,6 @@ from arcset.errors import DataError
 if TYPE_CHECKING:
     from arcset.data.dataset import Dataset
 
-__all__ = [
-    "FORMS",
-    "PACK_FILE",
-    "Entry",
-    "Kind",
-    "Listing",
-    "Source",
-    "cell_text",
-    "kind_of",
-    "part_of",
-    "printable",
-]
-
 FORMS = "a folder, CSV, Parquet, npz or .rec"  # what a user's data may be, for messages
 PACK_FILE = "pack.json"  # the file that makes a folder a pack
 

@@ -9,8 +9,6 @@ from arcset.data.image import image_extensions, read_file
 from arcset.data.sources.base import Entry, Listing, Source, printable
 from arcset.errors import DataError
 
-__all__ = ["FileSource", "FolderSource", "image_files"]
-
 _STRAY = "lies in no sub-folder, so its identity is unknown"
 
 

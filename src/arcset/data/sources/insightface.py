@@ -36,8 +36,6 @@ import numpy.typing as npt
 from arcset.data.sources.base import Entry, Source
 from arcset.errors import DataError
 
-__all__ = ["RecordSource", "VerificationPairs", "read_verification_bin"]
-
 MAGIC = 0xCED7230A
 
 _PREFIX = struct.Struct("<II")  # of a part: magic, flag and length

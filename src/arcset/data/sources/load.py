@@ -30,8 +30,6 @@ from arcset.data.sources.table import TableSource
 from arcset.errors import DataError, OptionError
 from arcset.registry import unknown_name
 
-__all__ = ["load_dataset", "open_source"]
-
 _MOST_MEMORY = 1 << 31  # bytes of pixels, 2 GiB
 
 

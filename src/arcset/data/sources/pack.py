@@ -28,15 +28,6 @@ from arcset.data.sources.samples import SampleTable, choose_reading, decode_samp
 from arcset.errors import DataError, OptionError
 from arcset.files import file_digest, one_line, read_json, replacing_folder
 
-__all__ = [
-    "MANIFEST",
-    "Pack",
-    "PackManifest",
-    "PackSource",
-    "load_pack",
-    "pack",
-]
-
 IMAGES, LABELS, PATHS, MANIFEST = "images.npy", "labels.npy", "paths.parquet", PACK_FILE
 _PIXELS_OF = 256  # images that the digest of a pack looks at
 

@@ -29,15 +29,6 @@ from arcset.data.image import (
 from arcset.data.sources.base import Listing
 from arcset.errors import DataError
 
-__all__ = [
-    "SampleTable",
-    "apart_identities",
-    "check_identities",
-    "choose_reading",
-    "decode_samples",
-    "for_testing",
-]
-
 _SIDE = 112  # of the square, as face recognition has it
 _AS_THEY_ARE = 128  # a side: images of one size up to this keep it
 _HEADERS = 256  # that are looked at, spread evenly over the samples

@@ -10,8 +10,6 @@ from arcset.data.sources.folder import FileSource
 from arcset.errors import DataError
 from arcset.files import reading
 
-__all__ = ["TableSource", "find_columns"]
-
 _COLUMNS = {  # what tools call a column, or an array of an npz file, in lower case
     "path": ("path", "paths", "file", "filename", "image"),
     "label": ("label", "labels", "identity", "identities", "class"),

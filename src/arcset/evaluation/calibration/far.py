@@ -20,19 +20,6 @@ from arcset.evaluation.pairs import FEWEST_IDENTITY_PAIRS, ImpostorPairs
 from arcset.evaluation.results import LEVEL, Interval
 from arcset.text import columns
 
-__all__ = [
-    "Cosine",
-    "FarThreshold",
-    "PairSpread",
-    "Rate",
-    "Share",
-    "VaryingRate",
-    "check_support",
-    "find_far_threshold",
-    "pair_spread",
-    "threshold_for_far",
-]
-
 #: What a number read from threshold.json may be: a threshold, a rate wanted, a share or variance.
 Cosine = Annotated[float, Field(ge=-1, le=1, allow_inf_nan=False)]
 Rate = Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)]

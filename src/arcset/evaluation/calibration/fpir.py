@@ -49,18 +49,6 @@ from arcset.evaluation.pairs import ImpostorPairs, Rows
 from arcset.evaluation.results import Interval
 from arcset.text import columns
 
-__all__ = [
-    "BetaBinomial",
-    "FpirThreshold",
-    "GalleryCurve",
-    "OpenSet",
-    "RoundedShare",
-    "find_fpir_threshold",
-    "gallery_limit",
-    "gallery_sizes",
-    "threshold_for_fpir",
-]
-
 Floats = npt.NDArray[np.float64]
 #: A share or variance of which a file holds six digits.
 RoundedShare = Annotated[Share, PlainSerializer(lambda value: float(f"{value:.6g}"))]

@@ -30,14 +30,6 @@ from arcset.evaluation.pairs import pair_cosines
 from arcset.evaluation.results import Result
 from arcset.text import columns
 
-__all__ = [
-    "Calibration",
-    "Reliability",
-    "calibrate",
-    "calibrate_identities",
-    "reliability",
-]
-
 METHODS = ("smooth", "isotonic", "logistic")
 MOST_KNOTS = 256
 TARGET_PRIOR = 0.01

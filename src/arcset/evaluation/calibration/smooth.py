@@ -17,8 +17,6 @@ from scipy.special import expit, logit
 from arcset.evaluation.arrays import Array, class_numbers, embedding_matrix
 from arcset.evaluation.pairs import Rows, score_pairs, unit_rows
 
-__all__ = ["SEGMENTS", "STRAIGHT", "Curve", "choose_stiffness", "gather_cells"]
-
 SEGMENTS = 20  # of a curve, between the lowest and the highest cosine
 STRAIGHT = 1.0  # what bending costs beside the mean log loss, where a curve hardly bends
 STIFFNESS = (STRAIGHT, 1e-4, 1e-5, 1e-6, 1e-7)

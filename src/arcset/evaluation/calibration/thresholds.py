@@ -47,15 +47,6 @@ from arcset.evaluation.verification import verification
 from arcset.files import parse_json, write_text, wrong_entry
 from arcset.text import columns
 
-__all__ = [
-    "EqualError",
-    "RateTable",
-    "Thresholds",
-    "make_rough_thresholds",
-    "make_thresholds",
-    "rounded_up",
-]
-
 KIND = "arcset thresholds"
 VERSION = 1
 LOOSEST = 0.25  # FAR of the first row

@@ -23,8 +23,6 @@ from arcset.evaluation.geometry.shape import BLOCK_DISTANCES, Floats, Groups
 from arcset.evaluation.pairs import Rows, product_blocks
 from arcset.evaluation.results import Replicates, Result
 
-__all__ = ["PAPER", "Angles", "angle_samples", "angles", "center_angles"]
-
 #: w_ec, w_inter, intra and inter in degrees: ResNet-50 trained on CASIA, measured on CASIA.
 #: J. Deng et al., "ArcFace: Additive Angular Margin Loss for Deep Face Recognition" (2019).
 PAPER = {"arcface": (14.29, 71.61, 38.45, 65.83), "normface": (44.26, 69.66, 50.50, 59.23)}

@@ -13,8 +13,6 @@ from arcset.evaluation.geometry.shape import Groups, squared_blocks
 from arcset.evaluation.pairs import Scores, cosine_blocks
 from arcset.text import columns
 
-__all__ = ["NoThreshold", "no_threshold"]
-
 
 @dataclass(frozen=True)
 class NoThreshold:

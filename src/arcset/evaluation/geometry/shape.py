@@ -26,8 +26,6 @@ from arcset.evaluation.arrays import (
 )
 from arcset.evaluation.pairs import Rows, product_blocks
 
-__all__ = ["BLOCK_DISTANCES", "Floats", "Groups", "dunn_index", "silhouette", "squared_blocks"]
-
 BLOCK_DISTANCES = 2**21  # held at once, 16 MB
 NEAR = 1e-3  # a squared distance below this share of |p|² + |q|² is taken from p − q
 

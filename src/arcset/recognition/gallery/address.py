@@ -9,8 +9,6 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from arcset.errors import OptionError
 
-__all__ = ["INDEXES", "TOKEN", "Address"]
-
 #: The environment variable with user and password, or an API key.
 TOKEN = "ARCSET_MILVUS_TOKEN"
 

@@ -57,8 +57,6 @@ from arcset.recognition.recognizer import (
 if TYPE_CHECKING:
     from arcset.recognition.gallery.address import Address
 
-__all__ = ["Gallery", "GalleryPath", "drop_gallery", "model_location"]
-
 #: Where a gallery is: its file, or its address in Milvus.
 GalleryPath: TypeAlias = "Path | Address"
 

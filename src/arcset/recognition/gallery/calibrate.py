@@ -17,8 +17,6 @@ from arcset.recognition.gallery.samples import read_embeddings_for
 from arcset.recognition.inputs import list_images
 from arcset.recognition.recognizer import Progress
 
-__all__ = ["CalibratedGallery", "calibrate_gallery"]
-
 _USELESS = 0.5  # of the unknown: a calibration that supports no lower rate is not kept
 _COMPARED = 10_000  # samples of which all pairs are looked at
 

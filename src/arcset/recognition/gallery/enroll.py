@@ -17,8 +17,6 @@ from arcset.recognition.inputs import ImageFile, list_images
 from arcset.recognition.recognizer import Progress
 from arcset.text import plural
 
-__all__ = ["Enrolled", "enroll_images", "import_embeddings"]
-
 _AT_ONCE = 256  # images that are embedded, and then stored
 _ROWS = 4096  # embeddings that are imported at a time
 

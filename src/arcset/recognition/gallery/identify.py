@@ -16,8 +16,6 @@ from arcset.recognition.gallery.base import Gallery, GalleryPath
 from arcset.recognition.gallery.samples import read_embeddings_for, unit_rows
 from arcset.recognition.recognizer import Embedded, Progress
 
-__all__ = ["Identified", "Probe", "identify_files"]
-
 _CSV = ("path", "subject", "cosine", "probability", "threshold", "fpir", "reason", "nearest")
 
 

@@ -31,8 +31,6 @@ from arcset.recognition.gallery.scoring import exact_cosines, slack
 from arcset.recognition.gallery.settings import Settings
 from arcset.recognition.recognizer import Embeddings
 
-__all__ = ["MilvusGallery"]
-
 _YOUNG = 1.0  # seconds for which settings and sizes are used again, unless asked to be strong
 
 _PREFIX = "arcset."  # of the collection's properties that are settings

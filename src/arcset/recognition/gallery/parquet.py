@@ -17,8 +17,6 @@ from arcset.files import one_line, parse_json, reading, replacing
 from arcset.recognition.gallery.samples import Row, unit_rows
 from arcset.recognition.gallery.settings import Settings
 
-__all__ = ["GalleryFile", "is_export", "write_rows"]
-
 _KEY = b"arcset.gallery"
 _VERSION = 1
 _BATCH = 4096  # rows at a time

@@ -25,22 +25,6 @@ from arcset.recognition.recognizer import Embeddings
 if TYPE_CHECKING:
     from arcset.recognition.gallery.base import Gallery
 
-__all__ = [
-    "LONGEST_NAME",
-    "Original",
-    "Row",
-    "Sample",
-    "Subject",
-    "as_time",
-    "check_name",
-    "make_rows",
-    "now",
-    "original",
-    "read_embeddings_for",
-    "single_vector",
-    "unit_rows",
-]
-
 LONGEST_NAME = 256  # characters
 
 # Control characters, halves of characters that no encoding can hold, and ends of lines.

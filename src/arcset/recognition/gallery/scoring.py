@@ -19,17 +19,6 @@ import numpy.typing as npt
 from arcset.errors import OptionError
 from arcset.evaluation.pairs import HALF_STEP, round_cosines
 
-__all__ = [
-    "Index",
-    "Numbers",
-    "Scores",
-    "Scoring",
-    "Vectors",
-    "exact_cosines",
-    "nearest_subjects",
-    "slack",
-]
-
 Numbers = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.intp]
 Vectors = npt.NDArray[np.float32]

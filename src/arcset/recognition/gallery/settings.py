@@ -10,8 +10,6 @@ from arcset.files import wrong_entry
 from arcset.recognition.gallery.scoring import Scoring
 from arcset.recognition.recognizer import ImageEmbedder
 
-__all__ = ["LARGEST_DIM", "Settings"]
-
 LARGEST_DIM = 65536
 
 

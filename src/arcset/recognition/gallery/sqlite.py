@@ -40,8 +40,6 @@ from arcset.recognition.gallery.scoring import Index, Vectors, nearest_subjects
 from arcset.recognition.gallery.settings import Settings
 from arcset.recognition.recognizer import Embeddings, ImageEmbedder, Progress
 
-__all__ = ["PATIENCE", "FileGallery"]
-
 _APPLICATION = 0x41724753  # "ArGS"
 _FORMAT = 3
 _TABLES = """
