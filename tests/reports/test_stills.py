@@ -33,11 +33,10 @@ from arcset.reports.stills import (
     no_threshold_picture,
     no_threshold_table,
     roc_picture,
-    save,
     sheet_picture,
     view_confidence,
 )
-from arcset.reports.style import class_colour, png, style
+from arcset.reports.style import class_colour, png, save, style
 from arcset.reports.view import RunView
 
 

@@ -32,7 +32,7 @@ VERBS = {
     "film": "Film the embeddings of one or several runs over the epochs, side by side.",
     "verify": "Tell whether two images show the same identity.",
     "enroll": "Add subjects to a gallery, or further images of them; a new gallery is created.",
-    "identify": "Say who is in an image, or that it is nobody enrolled.",
+    "identify": "Say who is in an image, or that it is unknown.",
     "cluster": "Group the images that show the same identity, without knowing any of them.",
     "export": "Write a trained run as one ONNX file that gives the same answers.",
     "plan": "Say what a training step will take: memory, traffic, time; and what fits.",

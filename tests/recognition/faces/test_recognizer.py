@@ -13,11 +13,11 @@ from arcset.recognition.faces import (
     YUNET,
     FaceRecognizer,
     Faces,
-    NoFaceError,
     Pixels,
     read_photo,
 )
 from arcset.recognition.gallery import Gallery
+from arcset.recognition.recognizer import NoFaceError
 from arcset.recognition.onnx_model import adopt
 from support.face_models import FaceModels
 
