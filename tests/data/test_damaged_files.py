@@ -189,7 +189,7 @@ def text_files(tmp_path):
 
 @pytest.mark.parametrize(
     "content",
-    [DEEP, "9" * 5000, '{"a":' * 100_000, "\x00"],
+    [DEEP, "9" * 5000, '{"a":' * 100_000, "\x00", '{"keys": 5}'],
     ids=lambda text: text[:4],
 )
 def test_json_and_toml_of_any_depth(tmp_path, content):
@@ -201,11 +201,6 @@ def test_json_and_toml_of_any_depth(tmp_path, content):
         refused(read, path, kind=ArcsetError, path=place)
         if whole is not None:
             path.write_bytes(whole)
-
-
-def test_keys_that_are_no_list(tmp_path):
-    (tmp_path / "keys.json").write_text('{"keys": 5}')
-    refused(Keys, tmp_path / "keys.json", kind=ArcsetError, path=tmp_path / "keys.json")
 
 
 def test_a_folder_of_shards_with_lists_of_any_depth(tmp_path):

@@ -107,7 +107,11 @@ class Run:
         if not path.exists():
             return []
         try:
-            return [parse_json(line) for line in path.read_text(encoding="utf-8").splitlines()]
+            lines = [parse_json(line) for line in path.read_text(encoding="utf-8").splitlines()]
+            for number, line in enumerate(lines, 1):
+                if not isinstance(line, dict) or not isinstance(line.get("epoch"), int):
+                    raise ValueError(f"line {number} is not about an epoch")
+            return lines
         except (OSError, ValueError) as error:
             raise RunError(f"{path} is damaged: {error}") from None
 
