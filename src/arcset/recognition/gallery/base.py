@@ -253,7 +253,8 @@ class Gallery(ABC):
         check_name(name)
         images = None if images is None else as_sources(images)
         vectors = self._embedded(images, embeddings)
-        rows = make_rows([name] * len(vectors), vectors, images, sources, self.keep_images)
+        keep_images = images is not None and self.keep_images
+        rows = make_rows([name] * len(vectors), vectors, images, sources, keep_images)
         return tuple(self._add([rows]))
 
     def enroll_many(

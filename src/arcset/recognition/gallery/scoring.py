@@ -155,12 +155,12 @@ def nearest_subjects(
     subjects, scores = np.empty((len(probes), wanted), np.int64), np.empty((len(probes), wanted))
     if not wanted:
         return subjects, scores
-    candidates = _candidates_by_mean if scoring.best is None else _candidates_by_best
+    contending_rows = _rows_by_mean if scoring.best is None else _rows_by_best
     step = max(1, _COSINES // len(index))
     for start in range(0, len(probes), step):
         block = probes[start : start + step] @ index.matrix.T  # (step, N)
         for number, cosines in enumerate(block, start):
-            rows = index.rows_of(candidates(index, cosines, wanted, scoring))
+            rows = contending_rows(index, cosines, wanted, scoring)
             exact = _exact_cosines_of(index, rows, probes[number])
             present, values = scoring.score(exact, index.subjects[rows])
             order = np.lexsort((present, -values))[:wanted]
@@ -168,37 +168,39 @@ def nearest_subjects(
     return subjects, scores
 
 
-def _candidates_by_best(index: Index, cosines: Vectors, wanted: int, scoring: Scoring) -> Numbers:
-    """Those who can be among the best, looked for among the nearest samples, few at first.
+def _rows_by_best(index: Index, cosines: Vectors, wanted: int, scoring: Scoring) -> Rows:
+    """The samples that decide who is best, looked for among the nearest samples, few at first.
 
     No subject scores more than its best sample. So if enough subjects score more than the last of
-    the nearest samples, nobody else can be among the best.
+    the nearest samples, nobody else can be among the best. Where the best sample alone counts, it
+    is among the nearest; else all samples of those who can be among the best are needed.
     """
     most_off = slack(index.dim)
     count = max(32, 4 * wanted * -(-len(index) // index.subject_count))
     while True:
         is_all = count >= len(index)
         rows = np.arange(len(index)) if is_all else np.argpartition(cosines, -count)[-count:]
-        limit = -np.inf if is_all else float(cosines[rows].min()) + 2 * most_off
+        limit = -np.inf if is_all else float(cosines[rows].min()) + 4 * most_off
         if scoring.best != 1 and not is_all:
             rows = index.rows_of(index.subjects[rows])
         present, rough = scoring.score(cosines[rows].astype(np.float64), index.subjects[rows])
         if len(present) >= wanted:
             least = np.partition(rough, -wanted)[-wanted]
             if least > limit:
-                candidates: Numbers = present[rough >= least - 2 * most_off]
-                return candidates
+                subjects = present[rough >= least - 2 * most_off]
+                if scoring.best == 1:
+                    return rows[np.isin(index.subjects[rows], subjects)]
+                return index.rows_of(subjects)
         count *= 8
 
 
-def _candidates_by_mean(index: Index, cosines: Vectors, wanted: int, _: Scoring) -> Numbers:
-    """Those who can be among the best, from the means of all."""
+def _rows_by_mean(index: Index, cosines: Vectors, wanted: int, _: Scoring) -> Rows:
+    """All samples of those who can be among the best, from the means of all."""
     present = np.flatnonzero(index.counts)
     sums = np.bincount(index.subjects, weights=cosines, minlength=len(index.counts))
     rough = sums[present] / index.counts[present]
     least = np.partition(rough, -wanted)[-wanted]
-    candidates: Numbers = present[rough >= least - 2 * slack(index.dim)]
-    return candidates
+    return index.rows_of(present[rough >= least - 2 * slack(index.dim)])
 
 
 def slack(dim: int) -> float:
