@@ -17,6 +17,7 @@ import pymilvus
 import pytest
 
 from arcset import DataError, Gallery, OptionError
+from arcset.recognition.gallery.milvus import Client
 from support.galleries import brute_force, unit
 from support.gallery_watching import killed
 from support.gallery_writer import enroll_again_and_again, enroll_on
@@ -100,6 +101,16 @@ def test_a_rename_that_breaks_off_loses_nothing(location, monkeypatch):
 
 def broken(*args, **options):
     raise pymilvus.MilvusException(message="broken")
+
+
+def test_sizes_that_could_not_be_read_are_asked_for_again(location, monkeypatch):
+    with Gallery.open(location("sizes"), dim=4) as gallery:
+        gallery.enroll_many("ab", embeddings=np.eye(4)[:2])
+        with monkeypatch.context() as patch:
+            patch.setattr(Client, "walk", broken)
+            with pytest.raises(pymilvus.MilvusException):
+                len(gallery)
+        assert (len(gallery), gallery.sample_count) == (2, 2)
 
 
 def test_a_gallery_that_cannot_be_made_leaves_nothing(location, monkeypatch):
