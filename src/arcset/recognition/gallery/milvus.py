@@ -166,6 +166,9 @@ class MilvusGallery(Gallery):
             self._samples, self._counted_at = samples, moment  # the last: other threads go by them
         return len(self._names), self._samples
 
+    def _is_empty(self) -> bool:
+        return not self._client.count("Strong")
+
     @property
     def byte_count(self) -> None:
         """None: Milvus does not tell."""
