@@ -98,9 +98,12 @@ class Service:
 
     def _file_now(self) -> tuple[int, int] | None:
         path = self.gallery.path
-        if not isinstance(path, Path) or not path.exists():
+        if not isinstance(path, Path):
             return None
-        status = path.stat()
+        try:
+            status = path.stat()
+        except OSError:
+            return None
         return status.st_dev, status.st_ino
 
     def point(self, fpir: float | None, threshold: float | None = None) -> WorkingPoint:
