@@ -19,6 +19,7 @@ from PIL import Image
 import arcset
 from arcset import Client, DataError, Gallery, InputError, OptionError, Recognizer
 from arcset.client import ServiceError
+from arcset.recognition.decisions import WorkingPoint
 from support.servers import NAMES, added_key, free_port, pattern, served, small_gallery
 
 
@@ -258,6 +259,20 @@ def test_of_a_photo_each_face_has_its_answer():
         assert client.identify_all(b"photo") == []
         with pytest.raises(ServiceError, match="no face"):
             client.identify(b"photo")
+
+
+def test_fields_that_only_a_later_service_has_are_passed_over():
+    later = {"later": 1}
+    anna = {"subject": "anna", "cosine": 0.75, "probability": None, **later}
+    refusal = {"code": "no_face", "message": "The photo shows no face.", **later}
+    point = {**vars(WorkingPoint.by_hand(0.5)), **later}
+    results = [{**NOBODY, **later, "candidates": [anna]}, {"error": refusal}]
+    sent = http(b"200 OK", {"results": results}), http(b"200 OK", {"working_point": point})
+    with speaking(*sent) as (url, _), Client(url, timeout=5) as client:
+        found, error = client.identify_many([b"one", b"two"])
+        assert client.threshold() == WorkingPoint.by_hand(0.5)
+    assert [one.subject for one in found.candidates] == ["anna"]
+    assert error.code == "no_face"
 
 
 class Heard(list):

@@ -234,7 +234,8 @@ class Client:
         answer = self._ask("GET", "threshold", query={"fpir": fpir})
         if answer["working_point"] is None:
             raise ServiceError(answer["code"], answer["why"], status=200)
-        return WorkingPoint(**answer["working_point"])
+        point = answer["working_point"]
+        return WorkingPoint(**{name: point[name] for name in WorkingPoint.__dataclass_fields__})
 
     # Who is enrolled
 
@@ -414,7 +415,7 @@ def _refusal(response: "httpx.Response", url: str) -> ServiceError:
 
 def _matches(result: dict[str, Any]) -> list[Match] | ServiceError:
     if "error" in result:
-        return ServiceError(**result["error"])
+        return ServiceError(result["error"]["code"], result["error"]["message"])
     if (faces := result.get("faces")) is None:
         return [_match(result)]
     return [_match(face, box=tuple(face["box"]), faces=len(faces)) for face in faces]
@@ -425,7 +426,10 @@ def _match(fields: dict[str, Any], **face: Any) -> Match:
     names = ("subject", "probability", "threshold", "fpir", "reason", "rough")
     return Match(
         cosine=math.nan if cosine is None else cosine,
-        candidates=tuple(Candidate(**one) for one in fields["candidates"]),
+        candidates=tuple(
+            Candidate(one["subject"], one["cosine"], one["probability"])
+            for one in fields["candidates"]
+        ),
         **{name: fields[name] for name in names},
         **face,
     )

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 import re
 import shutil
 
@@ -69,6 +70,25 @@ def test_an_unsorted_folder_has_no_scores(cluster, tmp_path):
     assert "cut.png" in done.err
     done = cluster("photos", "--model", "run", "--no-labels", "--json")
     assert json.loads(done.out)["scores"] is None
+
+
+def test_names_of_any_kind(cluster, tmp_path):
+    odd = tmp_path / "odd"
+    odd.mkdir()
+    paths = sorted((tmp_path / "photos").rglob("*.png"))[:3]
+    names = (b"a\xff.png", b'zwei,\n".png', "ü<b>.png".encode())
+    for path, name in zip(paths, names, strict=True):
+        shutil.copy(path, odd / os.fsdecode(name))
+    done = cluster("odd", "--model", "run")
+    assert done.code == 0, done.err
+    assert [row["path"] for row in table(tmp_path / "odd-groups/groups.csv")] == [
+        "a\\xff.png",
+        'zwei,\n".png',
+        "ü<b>.png",
+    ]
+    page = (tmp_path / "odd-groups/groups.html").read_text(encoding="utf-8")
+    assert "ü&lt;b&gt;.png" in page
+    assert "<b>.png" not in page
 
 
 def test_the_threshold_can_be_said(cluster):

@@ -128,6 +128,10 @@ def test_outputs_that_are_no_embeddings(tmp_path):
         outputs = (helper.make_tensor_value_info("z", kind, None),)
         linear(tmp_path / "net.onnx", nodes=nodes, outputs=outputs)
         refused(tmp_path / "net.onnx", quoted, preset="unit", output="z")
+    nodes = (helper.make_node("SplitToSequence", ["y"], ["z"], axis=0),)
+    outputs = (helper.make_tensor_sequence_value_info("z", FLOAT, None),)
+    linear(tmp_path / "net.onnx", nodes=nodes, outputs=outputs)
+    refused(tmp_path / "net.onnx", "no array", preset="unit", output="z")
 
 
 def test_weights_beside_the_file_are_read(tmp_path, monkeypatch):

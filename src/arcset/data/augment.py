@@ -630,6 +630,7 @@ class Erasing(Augmentation):
         """
         _, height, width = shape
         chosen = torch.rand(batch, 1, generator=generator) < self.probability
+        chosen &= self.largest > 0
         part, aspect, down, across = torch.rand(4, batch, self.count, generator=generator).double()
         area = self.smallest + part * (self.largest - self.smallest)
         stretch = _WIDEST ** (aspect * 2 - 1)

@@ -230,6 +230,7 @@ def check_data(source: Path | str | Listing, watch: Watch | None = None) -> Data
     listing = source if isinstance(source, Listing) else open_source(source).list_samples()
     if listing.source.features:
         raise DataError(f"{listing.path} holds features, and only images can be looked at")
+    _ = listing.parts  # a misspelled split is refused before anything is decoded
 
     def look(position: int) -> Look:
         return look_at(listing.content(position), listing.paths[position])

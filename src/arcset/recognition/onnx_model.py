@@ -416,8 +416,9 @@ class OnnxModel:
             (rows,) = self._session.run([self.output], {self.input.name: batch})
         except Exception as error:  # each operator raises what it likes
             raise DataError(f"{self._path} cannot be computed: {_first_line(error)}") from None
-        shape = np.shape(rows)
-        if len(shape) < 2 or shape[0] != len(batch) or rows.dtype.kind != "f":
+        is_array = isinstance(rows, np.ndarray)  # or a sequence of them, or a map
+        if not is_array or rows.ndim < 2 or len(rows) != len(batch) or rows.dtype.kind != "f":
+            shape = rows.shape if is_array else "no array"
             raise DataError(
                 f"{self._path} gives {shape} for {len(batch)} images, and a recognizer needs an "
                 "embedding, a row of floats, for each"

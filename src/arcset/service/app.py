@@ -41,6 +41,8 @@ def make_app(
 ) -> FastAPI:
     """A gallery as an ASGI application; it closes the gallery when it is shut down.
 
+    Its paths are whole: it cannot be mounted below a path of another application.
+
     Parameters:
         gallery: opened with its model.
         keys: who may ask; without any, everybody on this machine.

@@ -157,8 +157,11 @@ class _LimitedHttp(HttpToolsProtocol):
         super().data_received(data)
         if self._in_head and self._head > HEADER_BYTES + URL_BYTES:
             self._refuse("headers_too_large")
-        elif self._in_head and self._head:  # even if it is only an empty line
+        elif self._in_head and self._head and not self._is_answering():  # even by an empty line
             self._arm("head", self._end_slow_head)
+
+    def _is_answering(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
 
     def on_headers_complete(self) -> None:
         self._disarm("head")

@@ -67,9 +67,8 @@ class Service:
         self.subjects = SubjectList(gallery)
         self._changing = threading.Lock()  # around "is it there?" and "then change it"
         self._file = self._file_now()
-        self.drawing = threading.Semaphore(
-            _DECODERS
-        )  # thumbnails at a time, whose images may be large
+        # For thumbnails, whose images may be large: the threads that serve all others do not wait.
+        self.drawing = ThreadPoolExecutor(_DECODERS, "draw")
         self._decoders = ThreadPoolExecutor(_DECODERS, "decode")
         self._large_decoder = ThreadPoolExecutor(1, "decode large")
         self.metrics = Metrics(gallery, self.recognizer, lambda: len(self._batcher))
@@ -99,9 +98,12 @@ class Service:
 
     def _file_now(self) -> tuple[int, int] | None:
         path = self.gallery.path
-        if not isinstance(path, Path) or not path.exists():
+        if not isinstance(path, Path):
             return None
-        status = path.stat()
+        try:
+            status = path.stat()
+        except OSError:
+            return None
         return status.st_dev, status.st_ino
 
     def point(self, fpir: float | None, threshold: float | None = None) -> WorkingPoint:
@@ -237,7 +239,7 @@ class Service:
 
     def close(self) -> None:
         """Finish what waits, and close everything."""
-        for pool in (self._decoders, self._large_decoder):
+        for pool in (self.drawing, self._decoders, self._large_decoder):
             pool.shutdown()
         self._batcher.close()
         self.subjects.close()

@@ -1,5 +1,6 @@
 """Subjects and their samples: list, enroll, rename, remove."""
 
+import asyncio
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -175,15 +176,15 @@ def remove_sample(service: SERVICE, sample: SampleId) -> Response:
     response_class=Response,
     responses={200: {"content": {"image/png": {}, "image/jpeg": {}}}},
 )
-def sample_image(
+async def sample_image(
     service: SERVICE, sample: SampleId, query: Annotated[models.Size, Query()]
 ) -> Response:
     """A small copy of a kept image, with nothing but its pixels."""
-    content = _image(service.gallery, sample)
+    content = await in_thread(_image, service.gallery, sample)
     if content is None:
         raise ApiError("no_image_kept", "The image of this sample was not kept.")
-    with service.drawing:
-        content, kind = thumbnail(content, query.size)
+    loop = asyncio.get_running_loop()
+    content, kind = await loop.run_in_executor(service.drawing, thumbnail, content, query.size)
     return Response(content, media_type=kind)
 
 

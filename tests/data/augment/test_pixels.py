@@ -55,6 +55,12 @@ def test_only_rectangles_are_painted(fill: str, pictures: Pictures) -> None:
     assert torch.equal(result[untouched], images[untouched])
 
 
+def test_rectangles_of_no_area_are_not_painted(pictures: Pictures) -> None:
+    images = pictures(5, 3, 9, 14)
+    erasing = Erasing(probability=1, smallest=0, largest=0)
+    assert torch.equal(erasing.apply(images, erasing.draw(5, (3, 9, 14), _generator())), images)
+
+
 @pytest.mark.parametrize("channels", [1, 3])
 def test_light_and_colour_follow_their_definitions(channels: int, pictures: Pictures) -> None:
     images = pictures(6, channels, 7, 5)

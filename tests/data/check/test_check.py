@@ -119,6 +119,13 @@ def test_the_same_picture_for_training_and_testing(clean: Path) -> None:
     assert examples == ("anna/0.png (train) = anna/5.png (test)",)
 
 
+def test_a_misspelled_split_is_refused_before_anything_is_decoded(tmp_path: Path) -> None:
+    (tmp_path / "a.png").write_text("no image")
+    (tmp_path / "table.csv").write_text("path,label,split\na.png,a,tset\n")
+    with pytest.raises(DataError, match="'tset'"):
+        check_data(tmp_path / "table.csv")
+
+
 def test_nothing_readable(tmp_path: Path) -> None:
     (tmp_path / "anna").mkdir()
     for name in ("1.png", "2.png"):

@@ -89,6 +89,17 @@ def test_the_second_mirror_helps_out(mirror: Any, folder: Path) -> None:
     assert mirror.asked == ["/missing", "/wrong", "/short", "/good"]
 
 
+def test_a_server_need_not_say_how_much_it_sends(mirror: Any, folder: Path) -> None:
+    def answer(handler: BaseHTTPRequestHandler) -> None:
+        handler.send_response(200)
+        handler.end_headers()
+        handler.wfile.write(CONTENT)
+        handler.close_connection = True
+
+    download([mirror.answer("/file", answer)], folder / "file", check=whole)
+    assert names(folder) == ["file"]
+
+
 def silent(mirror: Any) -> Callable[[BaseHTTPRequestHandler], None]:
     def answer(handler: BaseHTTPRequestHandler) -> None:
         handler.send_response(200)

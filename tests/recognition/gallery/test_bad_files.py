@@ -45,11 +45,13 @@ def changed(path, statements):
 def test_files_that_are_no_gallery(tmp_path):
     (tmp_path / "text").write_text("hello\n" * 1000)
     (tmp_path / "empty").touch()
+    (tmp_path / "link").symlink_to("nothing")
     (tmp_path / "short").write_bytes(b"SQLite format 3\x00")
     changed(tmp_path / "other", "CREATE TABLE t (x); INSERT INTO t VALUES (1)")
     before = sorted(tmp_path.iterdir())
     for path in (*before, tmp_path):
-        refused(path)
+        refused(path, dim=3)
+    assert (tmp_path / "link").is_symlink()
     refused(tmp_path / "missing", OptionError)
     refused(tmp_path / "missing", read_only=True)
     refused(tmp_path / "text" / "g.db", dim=3)

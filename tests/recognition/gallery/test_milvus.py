@@ -17,6 +17,9 @@ import pymilvus
 import pytest
 
 from arcset import DataError, Gallery, OptionError
+from arcset.data.embeddings import EmbeddingSet, write_embeddings
+from arcset.recognition.gallery.enroll import import_embeddings
+from arcset.recognition.gallery.milvus import Client, MilvusGallery
 from support.galleries import brute_force, unit
 from support.gallery_watching import killed
 from support.gallery_writer import enroll_again_and_again, enroll_on
@@ -100,6 +103,37 @@ def test_a_rename_that_breaks_off_loses_nothing(location, monkeypatch):
 
 def broken(*args, **options):
     raise pymilvus.MilvusException(message="broken")
+
+
+def test_an_import_that_breaks_off_drops_nothing_that_is_stored(location, monkeypatch, tmp_path):
+    """Even where the rows are not counted yet, as under a weak consistency."""
+    write_embeddings(tmp_path / "rows.npz", EmbeddingSet.of(np.eye(4), range(4)))
+    count, add = Client.count, MilvusGallery._add
+
+    def count_late(client, level=None):
+        return count(client, level) if level == "Strong" else 0
+
+    def break_off(gallery, batches):
+        add(gallery, batches)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Client, "count", count_late)
+        patch.setattr(MilvusGallery, "_add", break_off)
+        with pytest.raises(KeyboardInterrupt):
+            import_embeddings(location("broken"), tmp_path / "rows.npz")
+    with Gallery.open(location("broken")) as gallery:
+        assert gallery.sample_count == 4
+
+
+def test_sizes_that_could_not_be_read_are_asked_for_again(location, monkeypatch):
+    with Gallery.open(location("sizes"), dim=4) as gallery:
+        gallery.enroll_many("ab", embeddings=np.eye(4)[:2])
+        with monkeypatch.context() as patch:
+            patch.setattr(Client, "walk", broken)
+            with pytest.raises(pymilvus.MilvusException):
+                len(gallery)
+        assert (len(gallery), gallery.sample_count) == (2, 2)
 
 
 def test_a_gallery_that_cannot_be_made_leaves_nothing(location, monkeypatch):

@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 
 from arcset import DataError, Gallery
+from arcset.recognition.gallery.enroll import enroll_images
 from support.galleries import Projection, check_kept, impatient, picture, unit
 from support.gallery_watching import finished
 from support.gallery_writer import DIM, applied, change_once, draw, perform
+from support.random_runs import random_run
 
 
 @pytest.fixture
@@ -88,6 +90,25 @@ def test_a_second_writer_that_waited_long_enough_is_told(tmp_path, monkeypatch):
             assert "\n" not in str(caught.value)
             assert len(gallery) == 0  # reading goes on
         gallery.enroll("anna", embeddings=np.eye(4)[0])
+        assert names_of(gallery) == ["anna"]
+
+
+def test_enrolling_in_vain_takes_nothing_from_others(tmp_path):
+    """Whoever opens a new gallery while another process finds no image to put into it."""
+    random_run(tmp_path / "run", dim=4)
+    (tmp_path / "a.png").write_bytes(b"no image")
+    path, others = tmp_path / "g.db", []
+
+    def meanwhile(done, count):
+        others.append(Gallery.open(path, dim=4))
+
+    with pytest.raises(DataError, match="1 file"):
+        enroll_images(
+            path, [tmp_path / "a.png"], name="a", model=tmp_path / "run", progress=meanwhile
+        )
+    with others[0] as other:
+        other.enroll("anna", embeddings=np.eye(4)[0])
+    with Gallery.open(path) as gallery:
         assert names_of(gallery) == ["anna"]
 
 

@@ -151,7 +151,8 @@ def _receive(url: str, name: str, timeout: float) -> Iterator[bytes]:
     try:
         with urlopen(request, timeout=timeout) as response:
             console = Console(stderr=True)
-            with wrap_file(response, response.length, description=name, console=console) as body:
+            total = response.length or 0  # None where the server does not say
+            with wrap_file(response, total, description=name, console=console) as body:
                 while chunk := body.read(1 << 17):
                     yield chunk
             # http.client takes a connection that closes early for the end of the body.

@@ -806,6 +806,10 @@ class Gallery(ABC):
     ) -> tuple[list[tuple[str, ...]], npt.NDArray[np.float64]]:
         """As `search`, of unit rows (N, D)."""
 
+    def _is_empty(self) -> bool:
+        """Whether it holds nothing at all, whoever enrolled it."""
+        return not self.sample_count
+
     def _holds_images(self) -> bool:
         """Whether any image is stored."""
         return False

@@ -1,8 +1,8 @@
 """Folders and tables of images into a gallery: what it holds already is not stored again."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from arcset.recognition.gallery.base import Gallery, GalleryPath, drop_gallery
 from arcset.recognition.gallery.parquet import GalleryFile, is_export
 from arcset.recognition.gallery.samples import Row, check_name, make_rows, original, unit_rows
 from arcset.recognition.inputs import ImageFile, list_images
-from arcset.recognition.recognizer import Progress
+from arcset.recognition.recognizer import ImageEmbedder, Progress, load_model
 from arcset.text import plural
 
 _AT_ONCE = 256  # images that are embedded, and then stored
@@ -83,39 +83,31 @@ def enroll_images(
     """
     result = Enrolled()
     images = _list_images(sources, name, result)
-    is_new = not Gallery.exists(path)
-    if is_new and model is None:
-        raise OptionError(f"{path} does not exist yet: name its model with --model")
-    options: dict[str, Any] = {"faces": faces, "device": device, "scoring": scoring}
-    with _opened(path, is_new, model, keep_images=keep_images, **options) as gallery:
-        enrollment = _Enrollment(gallery, result)
+    options: dict[str, Any] = {"scoring": scoring, "keep_images": keep_images}
+    with ExitStack() as stack:
+        gallery: Gallery | None = None
+        if Gallery.exists(path):
+            gallery = Gallery.open(path, model, faces=faces, device=device, **options)
+            recognizer = stack.enter_context(gallery).model()
+        elif model is not None:
+            recognizer = load_model(model, faces, device=device)
+        else:
+            raise OptionError(f"{path} does not exist yet: name its model with --model")
+
+        def create() -> Gallery:
+            return stack.enter_context(Gallery.open(path, recognizer, **options))
+
+        enrollment = _Enrollment(recognizer, gallery, create, result)
         for start in range(0, len(images), _AT_ONCE):
             enrollment.add(images[start : start + _AT_ONCE])
             if progress is not None:
                 progress(min(start + _AT_ONCE, len(images)), len(images))
-        if not result.samples and not result.already:
+        gallery = enrollment.gallery
+        if gallery is None or not (result.samples or result.already):
             why = ": ".join(next(iter(result.skipped.items())))
             raise DataError(f"none of {plural(len(result.skipped), 'file')} can be enrolled: {why}")
         result.total_subjects, result.total_samples = len(gallery), gallery.sample_count
     return result
-
-
-@contextmanager
-def _opened(
-    path: GalleryPath, is_new: bool, model: Path | None = None, **options: Any
-) -> Iterator[Gallery]:
-    """A gallery. If an error leaves a new one empty, it is dropped."""
-    is_empty = False
-    try:
-        with Gallery.open(path, model, **options) as gallery:
-            try:
-                yield gallery
-            except BaseException:
-                is_empty = not gallery.sample_count
-                raise
-    finally:
-        if is_new and is_empty:
-            drop_gallery(path)
 
 
 def _list_images(
@@ -140,10 +132,20 @@ def _list_images(
 
 
 class _Enrollment:
-    """Images into a gallery, but for those that it holds already."""
+    """Images into a gallery, but for those that it holds already.
 
-    def __init__(self, gallery: Gallery, result: Enrolled) -> None:
-        self._gallery, self._recognizer, self._result = gallery, gallery.model(), result
+    A gallery that is not there yet, None, is created with the first images that can be embedded.
+    """
+
+    def __init__(
+        self,
+        recognizer: ImageEmbedder,
+        gallery: Gallery | None,
+        create: Callable[[], Gallery],
+        result: Enrolled,
+    ) -> None:
+        self._recognizer, self.gallery, self._create = recognizer, gallery, create
+        self._result = result
         self._digests: dict[str, set[str]] = {}  # of the images that the gallery holds, by subject
         self._images: defaultdict[str, dict[str, str]] = defaultdict(dict)  # by digest and subject
         self._new: set[str] = set()
@@ -160,7 +162,9 @@ class _Enrollment:
             return
         files = [*stored.values()]
         vectors = embedded.embeddings[[row_of[image] for image in files]]
-        self._gallery.enroll_many([subject for subject, _ in stored], files, embeddings=vectors)
+        if self.gallery is None:
+            self.gallery = self._create()
+        self.gallery.enroll_many([subject for subject, _ in stored], files, embeddings=vectors)
         for (subject, digest), image in stored.items():
             self._digests[subject].add(digest)
             given = self._images[digest]
@@ -190,10 +194,11 @@ class _Enrollment:
 
     def _digests_of(self, subject: str) -> set[str]:
         if subject not in self._digests:
-            is_new = subject not in self._gallery
-            samples = () if is_new else self._gallery.samples(subject)
+            gallery = self.gallery
+            is_known = gallery is not None and subject in gallery
+            samples = gallery.samples(subject) if gallery is not None and is_known else ()
             self._digests[subject] = {sample.digest for sample in samples if sample.digest}
-            if is_new:
+            if not is_known:
                 self._new.add(subject)
         return self._digests[subject]
 
@@ -223,6 +228,22 @@ def import_embeddings(path: GalleryPath, source: Path) -> tuple[int, int]:
                 "images instead"
             )
         return len(gallery._add(_batches(embedded, gallery.dim))), len(gallery)
+
+
+@contextmanager
+def _opened(path: GalleryPath, is_new: bool, **options: Any) -> Iterator[Gallery]:
+    """A gallery. If an error leaves a new one empty, it is dropped."""
+    is_empty = False
+    try:
+        with Gallery.open(path, **options) as gallery:
+            try:
+                yield gallery
+            except BaseException:
+                is_empty = gallery._is_empty()
+                raise
+    finally:
+        if is_new and is_empty:
+            drop_gallery(path)
 
 
 def _batches(embedded: EmbeddingSet, dim: int) -> Iterator[list[Row]]:

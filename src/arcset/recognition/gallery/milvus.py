@@ -156,14 +156,18 @@ class MilvusGallery(Gallery):
         """
         moment = time.monotonic()
         if moment >= self._counted_at + self._young:
-            self._samples, self._counted_at = self._client.count(), moment
-            is_changed = self._samples != self._named_samples or moment > self._named_at + 60
+            samples = self._client.count()
+            is_changed = samples != self._named_samples or moment > self._named_at + 60
             if not self._young or (is_changed and moment > self._names_hold_until):
                 names = self._client.walk(["subject"])
                 self._names = {row["subject"] for part in names for row in part}
-                self._named_samples, self._named_at = self._samples, time.monotonic()
+                self._named_samples, self._named_at = samples, time.monotonic()
                 self._names_hold_until = self._named_at + 20 * (self._named_at - moment)
+            self._samples, self._counted_at = samples, moment  # the last: other threads go by them
         return len(self._names), self._samples
+
+    def _is_empty(self) -> bool:
+        return not self._client.count("Strong")
 
     @property
     def byte_count(self) -> None:

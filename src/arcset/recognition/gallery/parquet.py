@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from arcset.errors import ArcsetError, DataError, OptionError
+from arcset.errors import ArcsetError, DataError, InputError, OptionError
 from arcset.files import one_line, parse_json, reading, replacing
 from arcset.recognition.gallery.samples import Row, unit_rows
 from arcset.recognition.gallery.settings import Settings
@@ -141,6 +141,8 @@ class GalleryFile:
         import pyarrow as arrow
 
         dim = self.settings.dim
+        if any(table[name].null_count for name in ("name", "embedding", "added")):
+            raise InputError("a sample lacks its name, its embedding or when it was added")
         flat = table["embedding"].chunk(0).flatten().to_numpy(zero_copy_only=False)
         vectors = unit_rows(flat.reshape(-1, dim), dim)  # copies stay equal bit for bit
         images = table["image"].to_pylist() if self.has_images else [None] * len(table)

@@ -581,7 +581,9 @@ def _make_file(path: Path, settings: dict[str, str]) -> bool:
         sync(part)
         try:
             os.link(part, path)  # unlike a rename, never takes the place of another
-        except OSError:  # it is there already, or the file system has no links
+        except FileExistsError:  # even if it is a link to nothing
+            return False
+        except OSError:  # a file system without links
             if path.exists():
                 return False
             part.rename(path)
