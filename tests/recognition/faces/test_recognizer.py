@@ -17,8 +17,8 @@ from arcset.recognition.faces import (
     read_photo,
 )
 from arcset.recognition.gallery import Gallery
-from arcset.recognition.recognizer import NoFaceError
 from arcset.recognition.onnx_model import adopt
+from arcset.recognition.recognizer import NoFaceError
 from support.face_models import FaceModels
 
 cv2 = pytest.importorskip("cv2", reason="OpenCV is not installed")
