@@ -242,7 +242,7 @@ def test_sub_centers_part_but_lie_near(fed) -> None:
         ({"network": "mlp"}, "network glyph.*mlp"),
         ({"freeze": 10}, "freeze=10.* 10 layers"),
         ({"start": None, "freeze": 1}, "freeze=1"),
-        ({"size": (12, 12)}, "shape .*10, 10.*12, 12"),
+        ({"size": (12, 12)}, "10×10.*data.*12×12"),
         ({"classes": "c00,c09"}, "7 .*to hold out"),
     ],
 )
