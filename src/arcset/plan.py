@@ -159,6 +159,7 @@ def count_bytes(setting: Setting, mode: str) -> dict[str, int]:
         "logits": drawn * samples * _WIDE if mode == "store" else 0,
         "a chunk of classes": (chunk * setting.subcenters * width + sums) * _WIDE,
         "embeddings": (5 if setting.processes > 1 else 3) * samples * dim * _WIDE,
+        "margin": _margin_bytes(setting.loss) * setting.classes,  # in each of the processes
         "classes drawn": 5 * setting.drawn * _INDEX if setting.sample < 1 else 0,
     }
     if setting.network:
@@ -166,6 +167,14 @@ def count_bytes(setting: Setting, mode: str) -> dict[str, int]:
         parts["network"] = weights * (2 + copies + (2 if setting.processes > 1 else 0))
         parts["activations"] = activations * setting.batch
     return parts
+
+
+@cache
+def _margin_bytes(loss: str) -> int:
+    """Bytes that a margin keeps for each class."""
+    margin = MARGINS[loss]()
+    margin.bind(1024)
+    return sum(buffer.nbytes for buffer in margin.buffers()) // 1024
 
 
 @cache

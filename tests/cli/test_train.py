@@ -115,6 +115,10 @@ def test_it_grows_tells_and_goes_on_without_the_old(arcset_command, old, tmp_pat
     forgetting = json.loads(done.out)["forgetting"]
     assert [row["group"] for row in forgetting] == ["old", "new"]
     assert forgetting[0]["identities"] == 20
+    card = " ".join((run.path / "README.md").read_text(encoding="utf-8").split())
+    assert "| before | after | change |" in card
+    for row in forgetting:
+        assert f"| {100 * row['before']:.2f} % | {100 * row['after']:.2f} % |" in card
     (tmp_path / "map.json").unlink()
     again = arcset_command("train", "--resume", "new", "--device", "cpu", "--no-report")
     assert again.code == 0, again.err

@@ -2,15 +2,19 @@
 
 import html
 import json
+import math
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from arcset.errors import InputError
 from arcset.reports.page import Section
 from arcset.reports.run_report import RunReport
 from arcset.reports.view import RunView
+from arcset.runs import Run
 from arcset.training import train
 from support.patterns import pictures
 
@@ -114,6 +118,16 @@ def test_pictures_depend_on_the_runs(views, names, some, missing, tmp_path) -> N
 
 
 @pytest.mark.long  # with one unseen class: tests/cli/test_train.py
+def test_kept_embeddings_that_are_not_finite_are_refused(views, tmp_path):
+    path = shutil.copytree(views["sphere"].run.path, tmp_path / "run")
+    run = Run.open(path)
+    last = run.embeddings(run.epochs()[-1])
+    last["test"][0] = math.nan
+    run.save_embeddings(run.epochs()[-1], last)
+    with pytest.raises(InputError, match="not finite"):
+        RunReport(title="run", runs=[RunView(path)]).write(tmp_path / "report")
+
+
 def test_one_unseen_class_or_none(tmp_path):
     for classes in ("0-8", None):
         config = CONFIG.replace(classes=classes, batch=512, snapshot=20)

@@ -1,10 +1,13 @@
 """One training at a time in a folder."""
 
+import errno
+import os
 import signal
 import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -86,6 +89,45 @@ def test_a_lock_ends_with_its_process_however_that_dies(tmp_path, hold):
     with locked(tmp_path / "run"):
         Run.create(tmp_path / "run", CONFIG)
     assert {file.name for file in (tmp_path / "run").iterdir()} == {"config.toml"}
+
+
+def test_nobody_gets_a_lock_whose_file_is_about_to_go(tmp_path, monkeypatch):
+    refused, unlink = [], Path.unlink
+
+    def ask():
+        with pytest.raises(RunError), locked(tmp_path / "run"):
+            pass
+        refused.append(True)
+
+    def unlink_later(path, missing_ok=False):
+        if not refused:
+            thread = threading.Thread(target=ask)
+            thread.start()
+            thread.join()
+        unlink(path, missing_ok=missing_ok)
+
+    monkeypatch.setattr(Path, "unlink", unlink_later)
+    with locked(tmp_path / "run"):
+        pass
+    assert refused == [True]
+
+
+def test_a_lock_file_that_cannot_be_opened_keeps_out(tmp_path):
+    (tmp_path / "run" / ".lock").mkdir(parents=True)  # as one of another user
+    with pytest.raises(RunError, match=str(tmp_path / "run")), locked(tmp_path / "run"):
+        pytest.fail("this runs without the lock")
+    assert (tmp_path / "run" / ".lock").exists()
+
+
+def test_a_file_system_without_locks_is_no_obstacle(tmp_path, monkeypatch):
+    def flock(handle, how):
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr("fcntl.flock", flock)
+    (tmp_path / ".lock").touch()
+    with locked(tmp_path):
+        pass
+    assert (tmp_path / ".lock").exists()  # it may be another's
 
 
 def test_folders_that_were_made_and_stayed_empty_go_again(tmp_path):

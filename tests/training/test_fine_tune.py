@@ -10,6 +10,7 @@ from sklearn.neighbors import NearestNeighbors
 from torch import Tensor, nn
 
 from arcset import OptionError, RunError
+from arcset.data import load_dataset, select
 from arcset.distributed import ProcessGroup
 from arcset.losses import build_loss
 from arcset.runs import Run, RunConfig
@@ -91,6 +92,14 @@ def test_growing_keeps_the_old_centers_and_begins_the_new_at_their_means(old, tm
     assert torch.equal(state["margin.norm_mean"], theirs["margin.norm_mean"])
     assert theirs["margin.norm_mean"] != 20.0  # it has counted
     assert int(state["step"]) == 0 < int(theirs["step"])
+
+
+def test_a_given_selection_holds_out_nobody_that_the_old_run_knew(old, tmp_path) -> None:
+    config = growing(old, classes=",".join(OLD[4:]))
+    selection = select(load_dataset(config.data), config.classes)
+    with pytest.raises(OptionError, match="'c00'"):
+        train(config, tmp_path / "new", device="cpu", selection=selection)
+    assert not (tmp_path / "new").exists()
 
 
 def test_merged_identities_begin_between_their_old_centers(old, tmp_path) -> None:
@@ -233,7 +242,7 @@ def test_sub_centers_part_but_lie_near(fed) -> None:
         ({"network": "mlp"}, "network glyph.*mlp"),
         ({"freeze": 10}, "freeze=10.* 10 layers"),
         ({"start": None, "freeze": 1}, "freeze=1"),
-        ({"size": (12, 12)}, "shape .*10, 10.*12, 12"),
+        ({"size": (12, 12)}, "10×10.*data.*12×12"),
         ({"classes": "c00,c09"}, "7 .*to hold out"),
     ],
 )

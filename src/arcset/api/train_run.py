@@ -420,6 +420,16 @@ def _forgetting_section(run: TrainedRun) -> Section | None:
     """For the report and the card."""
     if not run.forgetting:
         return None
+    rows = [
+        [
+            f"{row.group} ({row.identities:,})",
+            "recall@1",
+            f"{100 * row.before:.2f} %",
+            f"{100 * row.after:.2f} %",
+            row.change.sentence(),
+        ]
+        for row in run.forgetting
+    ]
     return Section(
         "Old and new identities, before and after",
         [],
@@ -429,7 +439,7 @@ def _forgetting_section(run: TrainedRun) -> Section | None:
         "95 %, over identities.",
         "Each group is searched by itself, so that a smaller one is easier: compare before with "
         "after, and not old with new.",
-        [["measure", "after", "interval", "change"], *(row.row() for row in run.forgetting)],
+        [["identities", "measure", "before", "after", "change"], *rows],
     )
 
 

@@ -213,7 +213,7 @@ class Assessment:
             rows = [item._cells() for item in self.realized]
             blocks["Thresholds from validation, used here"] = columns(HEADING, rows)
         if self.reliability is not None:
-            blocks[PARTS["reliability"]] = self.reliability.table()
+            blocks[f"{PARTS['reliability']}, used here"] = self.reliability.table()
         if self.missing:
             reasons = [f"{name.replace('_', ' ')}: {why}" for name, why in self.missing.items()]
             blocks["Not measured"] = "\n".join(reasons)

@@ -305,14 +305,17 @@ def _draw_by_count(axes: Axes, name: str, models: Sequence[tuple[str, Any, Look]
 def few_shot_plot(assessments: Assessments) -> Figure:
     """A mark per model with its interval, the figures beside it, and what guessing reaches."""
     models = models_having(assessments, "few_shot")
+    kinds = [f"{r.ways}-way {r.shots}-shot, {r.episodes:,} episodes" for _, r, _ in models]
+    alike = len(set(kinds)) == 1
     rows, reached = [], []
-    for label, result, look in models:
+    for (label, result, look), kind in zip(models, kinds, strict=True):
         interval = interval_of(result, "accuracy")
         reached += [result.accuracy, *(interval or ())]
         text = percent(result.accuracy, 1) if math.isfinite(result.accuracy) else "–"
         if interval:
             text += f" [{100 * interval.low:.1f}, {100 * interval.high:.1f}]"
-        rows.append(ForestRow(plain(label, 30), result.accuracy, interval, look, text, INK))
+        name = plain(label, 30) if alike else f"{plain(label, 30)}\n{kind}"
+        rows.append(ForestRow(name, result.accuracy, interval, look, text, INK))
     figure = plot_figure(1.25 + 0.36 * len(models))
     axes = figure.subplots()
     draw_forest(axes, rows, ms=7)
@@ -326,8 +329,7 @@ def few_shot_plot(assessments: Assessments) -> Figure:
         axes.text(chance, 1.01, text, color=GREY, fontsize=8.5, transform=above, **align)
     axes.set(xlim=(start, 1), ylim=(len(models) - 0.4, -0.6), xlabel="accuracy")
     percent_axis(axes, "x")
-    kinds = (f"{r.ways}-way {r.shots}-shot, {r.episodes:,} episodes" for _, r, _ in models)
-    axes.set_title(" and ".join(dict.fromkeys(kinds)), pad=16)
+    axes.set_title(kinds[0] if alike else "few-shot", pad=16)
     return figure
 
 
@@ -354,11 +356,33 @@ _ANGLES = {
 )
 def angles_plot(assessments: Assessments) -> Figure:
     """Per model the angles of its samples, and the table of the ArcFace paper."""
-    models = models_having(assessments, "own_angles")
-    figure = plot_figure(max(4.4, 0.95 + 1.15 * len(models)))
+    sampled, averaged = (
+        models_having(assessments, part)
+        if any(getattr(assessment, part) is not None for assessment in assessments.values())
+        else []
+        for part in ("own_angles", "angles")
+    )
+    if not sampled and not averaged:
+        raise InputError("no model has angles")
+    rows = max(len(sampled), 1)
+    figure = plot_figure(max(4.4, 0.95 + 1.15 * rows))
     sides: Any = figure.subfigures(1, 2, width_ratios=(1.25, 1))
     left, right = sides
-    panels = left.subplots(len(models), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
+    panels = left.subplots(rows, 1, sharex=True, sharey=True, squeeze=False)[:, 0]
+    if sampled:
+        _draw_all_samples(left, panels, assessments, sampled)
+    else:
+        say_nothing(panels[0], "no angles of samples")
+    if averaged:
+        _draw_averages(right.subplots(), averaged)
+    else:
+        say_nothing(right.subplots(), "no averages")
+    return figure
+
+
+def _draw_all_samples(
+    left: Any, panels: Any, assessments: Assessments, models: Sequence[tuple[str, Floats, Look]]
+) -> None:
     samples: list[tuple[Floats, Any]] = [
         (own, assessments[label].other_angles) for label, own, _ in models
     ]
@@ -372,8 +396,6 @@ def angles_plot(assessments: Assessments) -> Figure:
     handles = [Patch(color=PALE), Patch(facecolor="none", edgecolor=INK, lw=1.3)]
     names = ["to the own class", "to the nearest other class"]
     left.legend(handles, names, loc="outside upper left", ncols=2)
-    _draw_averages(right.subplots(), models_having(assessments, "angles"))
-    return figure
 
 
 def _draw_samples(axes: Axes, own: Floats, other: Floats, look: Look, end: int) -> None:
@@ -444,7 +466,7 @@ def _labelled(heading: list[str], rows: Mapping[str, Rows]) -> Rows:
 
 
 def list_thresholds(assessments: Assessments) -> Rows:
-    """Every threshold that was listed when it was made, with what to expect of it."""
+    """The thresholds of every model, as `threshold_rows` lists them."""
     heading = ["to keep", "subjects enrolled", "least cosine", f"on {FRESH:,} fresh identities"]
     rows = {label: threshold_rows(a.thresholds) for label, a in assessments.items() if a.thresholds}
     return _labelled(heading, rows)

@@ -125,7 +125,10 @@ def mark_best(
 
 
 def threshold_rows(thresholds: Thresholds) -> Rows:
-    """Per threshold the rate to keep, the gallery, the cosine, and what to expect of it."""
+    """Per threshold the rate to keep, the gallery, the cosine, and what to expect of it.
+
+    Those that were listed when they were made; for pairs, where no FAR was, the lowest supported.
+    """
     fars: Sequence[Any] = thresholds.fars
     if not fars and (lowest := thresholds.rates.lowest_far) is not None:
         fars = [thresholds.for_far(lowest)]
@@ -158,5 +161,5 @@ def _gallery(item: Any) -> str:
 
 
 def _range(interval: Interval) -> str:
-    low, high = (percent(float(f"{end:.2g}")) for end in interval)
+    low, high = (percent(float(f"{end:.3g}")) for end in interval)
     return f"{low.removesuffix(' %')} to {high}"

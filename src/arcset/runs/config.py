@@ -1,6 +1,5 @@
 """One typed configuration per run, kept as config.toml beside the weights."""
 
-import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -261,17 +260,52 @@ def unknown_setting(name: str, model: type[BaseModel] = RunConfig) -> str:
 
 
 def explain_refusal(error: ValidationError, model: type[BaseModel] | None = None) -> str:
-    """Pydantic's first complaint as a sentence: the setting, its value, what it must be."""
-    first = error.errors(include_url=False)[0]
+    """Pydantic's first complaint in plain words: the setting, its value, what is expected."""
+    problems = error.errors(include_url=False)
+    first = problems[0]
     where = ".".join(str(part) for part in first["loc"])
     if first["type"] == "extra_forbidden" and model is not None:
         return unknown_setting(where, model)
+    if first["type"] == "missing" and len(first["loc"]) > 1:
+        return f"{first['loc'][0]}={shorten(first['input'])} has too few entries"
     if first["type"] == "missing":
         return f"the setting {where!r} is missing"
-    wrong = re.sub(r"^\w+ should", "must", first["msg"]).removeprefix("Value error, ")
-    wrong = wrong.replace("greater than or equal to", "at least")
-    wrong = wrong.replace("less than or equal to", "at most")
-    return f"{where}={shorten(first['input'])} {wrong}" if where else wrong
+    entry, kind = first["loc"][:-1], first["loc"][-1:]
+    same = [first]
+    if entry and isinstance(kind[0], str):  # one of several types: each of them has a complaint
+        same = [problem for problem in problems if problem["loc"][:-1] == entry]
+        where = ".".join(str(part) for part in entry)
+    *others, last = dict.fromkeys(_expected(problem) for problem in same)
+    expected = f"{', '.join(others)} or {last}" if others else last
+    name = f"{where}=" if where else ""
+    return f"{name}{shorten(first['input'])} must be {expected}"
+
+
+def _expected(problem: Any) -> str:
+    """What pydantic expected instead, in plain words."""
+    kind, context = problem["type"], problem.get("ctx", {})
+    limits = {"ge": "at least", "gt": "greater than", "le": "at most", "lt": "less than"}
+    for key, words in limits.items():
+        if key in context:
+            limit = context[key]
+            return f"{words} {limit:,}" if isinstance(limit, int) else f"{words} {limit:,.10g}"
+    if kind == "literal_error":
+        return str(context["expected"])
+    if kind == "too_long":
+        return f"a list of at most {context['max_length']} entries"
+    for beginning, words in {
+        "int": "a whole number",
+        "float": "a number",
+        "finite": "a finite number",
+        "bool": "true or false",
+        "string": "text",
+        "dict": "a table of names and values",
+        "tuple": "a list",
+    }.items():
+        if kind.startswith(beginning):
+            return words
+    wrong = str(problem["msg"]).removeprefix("Input should be ").removeprefix("Value error, ")
+    return wrong.removeprefix("must be ")
 
 
 def shorten(value: object) -> str:

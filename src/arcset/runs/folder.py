@@ -4,14 +4,16 @@ One training at a time works in it (`locked`), and its tensors are safetensors f
 written beside and renamed.
 """
 
+import errno
 import json
+import os
 import shutil
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock, Timeout
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
@@ -23,8 +25,15 @@ from arcset.files import finite, parse_json, read_json, replacing, write_text
 from arcset.runs.config import RunConfig
 from arcset.text import html_table
 
+try:
+    import fcntl
+except ImportError:  # Windows, where a folder is not locked
+    fcntl = None  # type: ignore[assignment]
+
 _Figures = dict[str, float | None]
 _LOCK_FILE = ".lock"
+_NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
+_held: set[tuple[Path, int]] = set()  # folders, each with the thread that keeps it
 
 
 class Run:
@@ -241,29 +250,57 @@ def _leftovers(path: Path) -> list[Path]:
 def locked(path: Path) -> Iterator[None]:
     """Keep the folder `path` to this thread, which may ask for it again, while the block lasts.
 
-    A folder that is missing is made, and removed again if it is still empty at the end. The lock
-    ends with the process, however that dies. Raises `RunError` where another training has it.
+    A folder that is missing is made, and removed again if it is still empty at the end. The lock is
+    the kernel's, so that it ends with the process, however that dies. Raises `RunError` where
+    another training has it, and where the folder or the lock cannot be made.
     """
+    key = (path.resolve(), threading.get_ident())
+    if fcntl is None or key in _held:
+        yield
+        return
     missing = [folder for folder in (path, *path.parents) if not folder.exists()]
-    path.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(path.resolve() / _LOCK_FILE, timeout=0, is_singleton=True)
-    try:
-        lock.acquire()
-    except Timeout:
-        raise RunError(
-            f"{path} is being trained by another process: wait for it, or name another folder"
-        ) from None
-    except OSError:
-        pass  # a file system that knows no locks
+    with writing(path / _LOCK_FILE):
+        handle = _acquire_lock(path)
+    _held.add(key)
     try:
         yield
     finally:
-        lock.release()
-        if not lock.is_locked:
-            (path / _LOCK_FILE).unlink(missing_ok=True)
-            with suppress(OSError):  # a folder that is not empty stays
-                for folder in missing:
-                    folder.rmdir()
+        _held.discard(key)
+        if handle is not None:
+            (path / _LOCK_FILE).unlink(missing_ok=True)  # first: see `_acquire_lock`
+            os.close(handle)
+        with suppress(OSError):  # a folder that is not empty stays
+            for folder in missing:
+                folder.rmdir()
+
+
+def _acquire_lock(path: Path) -> int | None:
+    """Open the lock file and lock it; returns its handle, None where the file system has no
+    locks."""
+    file = path / _LOCK_FILE
+    while True:
+        path.mkdir(parents=True, exist_ok=True)
+        try:
+            handle = os.open(file, os.O_RDWR | os.O_CREAT, 0o666)
+        except FileNotFoundError:
+            continue  # the folder went just now, with a training that was refused
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(handle)
+            if isinstance(error, BlockingIOError):
+                raise RunError(
+                    f"{path} is being trained by another process: wait for it, or name another "
+                    "folder"
+                ) from None
+            if error.errno in _NO_LOCKS:
+                return None
+            raise
+        # A file that its owner removed before this process had the lock keeps nobody out.
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(handle), file.stat()):
+                return handle
+        os.close(handle)
 
 
 @contextmanager

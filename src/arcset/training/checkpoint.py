@@ -12,10 +12,10 @@ import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, field_validator
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
@@ -41,6 +41,7 @@ MAY_CHANGE = (
 )
 _CHANGEABLE = f"only {', '.join(MAY_CHANGE[:-1])} and {MAY_CHANGE[-1]} may change"
 _STATE = "state.json"
+_FORMAT = 3
 
 
 @dataclass
@@ -134,13 +135,20 @@ class _Saved(BaseModel):
 
     model_config = ConfigDict(ser_json_inf_nan="constants")
 
-    format: Literal[3] = 3
+    format: int = _FORMAT
     progress: Progress
     optimizer: dict[str, Any]
     scaler: dict[str, Any]
     belongs: Fingerprint
     files: dict[str, str]
     together: dict[str, list[int] | None] | None = None
+
+    @field_validator("format")
+    @classmethod
+    def _check_format(cls, value: int) -> int:
+        if value != _FORMAT:
+            raise ValueError(f"it is of format {value}, and this version reads {_FORMAT}")
+        return value
 
 
 def change_settings(config: RunConfig, changes: dict[str, Any]) -> RunConfig:
@@ -247,7 +255,7 @@ def load_newest(
     group: processes that all call this; the first of them looks for all.
     """
     group = group or ProcessGroup()
-    newest: tuple[Path, _Saved, list[str]] | str | None = None
+    newest: tuple[str, _Saved, list[str]] | str | None = None
     if group.is_main:
         try:
             newest = _find_newest(folder, fingerprint)
@@ -258,16 +266,17 @@ def load_newest(
         raise RunError(newest)
     if newest is None:
         return None
-    checkpoint, saved, problems = newest
+    name, saved, problems = newest
+    checkpoint = folder / name  # each process may know the folder by another path
     _restore(checkpoint, saved, state)
     for problem in problems:
         warn(f"passed over a damaged checkpoint, {problem}; going on from {checkpoint.name}")
     return checkpoint
 
 
-def _find_newest(folder: Path, fingerprint: Fingerprint) -> tuple[Path, _Saved, list[str]] | None:
-    """The newest complete checkpoint, what its state.json says, and what is wrong with newer ones;
-    None where there is no checkpoint."""
+def _find_newest(folder: Path, fingerprint: Fingerprint) -> tuple[str, _Saved, list[str]] | None:
+    """The name of the newest complete checkpoint, what its state.json says, and what is wrong with
+    newer ones; None where there is no checkpoint."""
     problems: list[str] = []
     for checkpoint in reversed(_checkpoints(folder)):
         try:
@@ -276,7 +285,7 @@ def _find_newest(folder: Path, fingerprint: Fingerprint) -> tuple[Path, _Saved, 
             problems.append(str(error))
             continue
         fingerprint.check(saved.belongs, checkpoint)
-        return checkpoint, saved, problems
+        return checkpoint.name, saved, problems
     if problems:
         raise RunError(
             f"no checkpoint in {folder} can be used: {'; '.join(problems)}. Train the run anew "

@@ -75,13 +75,19 @@ def check_start(config: RunConfig, network: nn.Module, out: Path | str) -> None:
     old = Run.open(config.start)
     if Path(out).resolve() == old.path.resolve():
         raise OptionError(f"{out} is the run to start from: name another folder for the new one")
-    for name in ("network", "dim", "shape"):
+    for name in ("network", "dim"):
         value, old_value = getattr(config, name), getattr(old.config, name)
         if value != old_value:
             raise OptionError(
                 f"{old.path} has {name} {old_value}, which a run that starts from it keeps, and "
                 f"not {name} {value}: leave that out, or train anew"
             )
+    if config.shape != old.config.shape:
+        size, old_size = (
+            "×".join(str(side) for side in shape or ())
+            for shape in (config.shape, old.config.shape)
+        )
+        raise OptionError(f"{old.path} takes samples of {old_size}, and the data has {size}")
     freeze(network, config.freeze)
     old.load_model()  # raises where it was never trained
 

@@ -7,6 +7,7 @@ continued run needs no state for them.
 import copy
 import functools
 import math
+import signal
 import subprocess
 import sys
 from contextlib import nullcontext
@@ -221,8 +222,11 @@ def autocast_problem(dtype: str, mkldnn: bool) -> str:
     done = subprocess.run([sys.executable, "-c", trial], capture_output=True, check=False)
     if not done.returncode:
         return ""
-    why = " ".join(done.stderr.decode(errors="replace").strip().splitlines()[-1:])
-    why = why or f"an illegal instruction (signal {-done.returncode})"
+    if done.returncode < 0:
+        why = f"{signal.strsignal(-done.returncode)} (signal {-done.returncode})"
+    else:
+        why = " ".join(done.stderr.decode(errors="replace").strip().splitlines()[-1:])
+        why = why or f"exit code {done.returncode}"
     return (
         f"autocast={dtype} does not work on this CPU, {why}: leave it out, or try with "
         "ONEDNN_MAX_CPU_ISA=AVX512_CORE_VNNI in the environment"

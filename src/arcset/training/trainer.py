@@ -45,7 +45,13 @@ from arcset.training.checkpoint import (
     save_checkpoint,
 )
 from arcset.training.doctor import Doctor
-from arcset.training.fine_tune import check_start, choose_selection, freeze, start_from_earlier
+from arcset.training.fine_tune import (
+    check_start,
+    choose_selection,
+    freeze,
+    load_earlier,
+    start_from_earlier,
+)
 from arcset.training.monitor import Snapshots, build_validator, measure_angles, validates_after
 from arcset.training.optimize import Updater, WeightAverage, check_update_settings, learning_rate
 from arcset.training.watchers import Lines, Silent, Step, StopRequest, Watcher, stop_on_signals
@@ -92,7 +98,10 @@ def train(
         else:
             Run.check_path(Path(out), force=force)
         goes_on = run is not None and run.has_checkpoint
-        selection = selection or choose_selection(config, run)
+        if selection is None:
+            selection = choose_selection(config, run)
+        elif not goes_on and (earlier := load_earlier(config)) is not None:
+            earlier.check(selection)
 
         # All that can be refused is refused here, before anything is written.
         config = add_data_settings(config, selection)

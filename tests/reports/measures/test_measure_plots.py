@@ -11,6 +11,8 @@ from matplotlib.figure import Figure
 
 from arcset.errors import InputError
 from arcset.evaluation import Assessment, Difference, identification, retrieval, verification
+from arcset.evaluation.assessment import Realized
+from arcset.evaluation.few_shot import few_shot
 from arcset.evaluation.results import Interval
 from arcset.reports.measure_plots import (
     angles_plot,
@@ -27,6 +29,7 @@ from arcset.reports.measure_plots import (
     verification_plot,
 )
 from arcset.reports.plots import PLOTS, looks
+from arcset.reports.tables import realized_rows
 
 from .conftest import NAMES, embeddings, judge, only
 
@@ -191,6 +194,34 @@ def test_angles_with_and_without_centers(measured: Measured, bare: Assessment, d
     figure = angles_plot({"bare": bare})
     drawn(figure)
     assert texts(figure).count("no centers") == 2
+
+
+def test_averages_are_drawn_without_angles_of_samples(measured: Measured, drawn: Draw) -> None:
+    averages = measured["arcface"].angles
+    figure = angles_plot({"arcface": only(measured["arcface"], "angles")})
+    drawn(figure)
+    assert averages.intra in [y for _, y in marks(figure.axes[-1])]
+    assert "no angles of samples" in texts(figure)
+
+
+def test_few_shot_says_which_model_had_which_protocol(drawn: Draw) -> None:
+    models = {
+        label: only(few_shot=few_shot(*embeddings(0.2), ways=ways, episodes=9))
+        for label, ways in (("a", 3), ("b", 5))
+    }
+    figure = few_shot_plot(models)
+    drawn(figure)
+    first, second = (label.get_text() for label in figure.axes[0].get_yticklabels())
+    assert first.startswith("a")
+    assert "3-way" in first
+    assert second.startswith("b")
+    assert "5-way" in second
+
+
+def test_a_range_has_the_digits_of_what_was_seen_beside_it() -> None:
+    item = Realized("FAR", 0.01, 0.5, Interval(0.00754, 0.01286), seen=0.01294, accepted=0.9)
+    _, _, _, expected, seen, *_ = realized_rows([item])[0]
+    assert (expected, seen) == ("0.754 to 1.29 %", "1.29 %")
 
 
 def test_differences_are_coloured_only_where_they_are_shown(drawn: Draw) -> None:

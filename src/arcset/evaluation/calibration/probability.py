@@ -68,6 +68,13 @@ class Reliability(Result):
     def _size(self) -> str:
         return f"{int(self.counts.sum()):,} pairs"
 
+    def _notes(self) -> dict[str, str]:
+        return {
+            "ece": "expected calibration error",
+            "cllr": "in bits",
+            "min_dcf": f"at prior {TARGET_PRIOR:g}",
+        }
+
     def table(self) -> str:
         """The measures and the bins as aligned plain text."""
         bins = zip(self.counts, self.mean_probability, self.frequency, strict=True)

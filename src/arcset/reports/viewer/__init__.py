@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from arcset.errors import InputError
 from arcset.reports.embedding_plot import Projection
 from arcset.reports.page import choose_evenly, sprite_sheet
 from arcset.reports.style import DARK_PALETTE, PALETTE
@@ -81,7 +82,7 @@ def _run(
     directions = [_centers(frame, samples) for frame in frames]  # each (C, D)
     normalized, last = view.loss.normalized, frames[-1]
     # About the origin: it stays where it is, from where angles are measured.
-    axes = Projection.fit(last.parts["test"].astype(np.float64), 3, centered=False)
+    axes = Projection.fit(_finite(last.parts["test"]), 3, centered=False)
     parts = []
     for name, sample in samples.items():
         if sample is None:
@@ -176,9 +177,15 @@ def _notes(view: RunView, axes: Projection) -> list[str]:
 
 def quantize(values: Floats) -> tuple[float, str]:
     """`values` as base64 of little-endian int16, and the factor that turns those back."""
-    wide = np.asarray(values, np.float64)
+    wide = _finite(values)
     peak = float(np.abs(wide).max(initial=0.0)) or 1.0
     return peak / 32767, _base64(np.round(wide / peak * 32767), "<i2")
+
+
+def _finite(values: Floats) -> npt.NDArray[np.float64]:
+    if not np.isfinite(values).all():
+        raise InputError("the kept embeddings hold values that are not finite")
+    return np.asarray(values, np.float64)
 
 
 def sample_angles(
