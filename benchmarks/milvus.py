@@ -35,8 +35,8 @@ import numpy as np
 
 from arcset.errors import DataError
 from arcset.recognition.gallery import Gallery
-from arcset.recognition.gallery.address import Address
 from arcset.recognition.gallery.base import drop_gallery
+from arcset.recognition.gallery.milvus_address import Address
 
 RESULTS = Path(__file__).parent / "results"
 FPIR = 0.01

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from arcset.data import Reading
-from arcset.data.decode import decode_many, in_chunks
+from arcset.data.decode_many import decode_many, in_chunks
 from arcset.errors import DataError, InputError, OptionError
 from support.image_files import COLOURS, FITS, GREY, RGB, SHADES, luma, saved
 

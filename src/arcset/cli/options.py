@@ -15,7 +15,7 @@ def _gallery_path(text: str) -> "GalleryPath":
     """A file, or an address in Milvus, which shows no password when it is printed."""
     if not text.startswith("milvus:"):
         return Path(text)
-    from arcset.recognition.gallery.address import Address
+    from arcset.recognition.gallery.milvus_address import Address
 
     try:
         return Address.parse(text)

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from PIL import Image
 
-from arcset.data.decode import Watch, decode_listing
+from arcset.data.decode_many import Watch, decode_listing
 from arcset.data.image import Pixels, is_grey, open_image, to_channels, turn_upright
 from arcset.data.sources.base import Listing
 from arcset.data.sources.load import open_source

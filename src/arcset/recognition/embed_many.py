@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from arcset.checks import check_bool, check_choice, check_count
-from arcset.data.decode import decode_many, in_chunks, reason
+from arcset.data.decode_many import decode_many, in_chunks, reason
 from arcset.data.embeddings import (
     OWN,
     EmbeddingSet,

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from arcset.data import ImageSet, Reading, as_float, open_source
-from arcset.data.decode import decode_many
+from arcset.data.decode_many import decode_many
 from arcset.data.sources.base import Entry
 from arcset.errors import ArcsetError, DataError, OptionError, RunError
 from arcset.recognition.inputs import Pixels, SourceImage, read_image

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from PIL import Image
 
 from arcset.data import Reading
-from arcset.data.decode import decode_many, in_chunks, reason
+from arcset.data.decode_many import decode_many, in_chunks, reason
 from arcset.data.image import Fit
 from arcset.errors import ArcsetError, DataError, InputError, OptionError, RunError
 from arcset.evaluation.calibration import Thresholds

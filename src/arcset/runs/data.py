@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from arcset.data.dataset import Dataset, ImageSet
-from arcset.data.decode import Watch
+from arcset.data.decode_many import Watch
 from arcset.data.image import Reading
 from arcset.data.mapping import ClassMapping
 from arcset.data.selection import Selection, select

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from arcset import DataError, Gallery, OptionError
-from arcset.recognition.gallery.address import Address
+from arcset.recognition.gallery.milvus_address import Address
 from support.gallery_watching import finished
 from support.gallery_writer import enroll_one
 

@@ -42,8 +42,8 @@ DATASETS: Registry[DatasetEntry] = Registry("dataset", "arcset.data.named")
 def dataset_names() -> list[str]:
     """Every named dataset, sorted.
 
-    >>> dataset_names()
-    ['lfw-sample', 'mnist', 'mnist-sample', 'omniglot', 'orl']
+    >>> {"mnist", "orl"} <= set(dataset_names())
+    True
     """
     return DATASETS.names()
 

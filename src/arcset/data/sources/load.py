@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from arcset.data.dataset import Dataset
-from arcset.data.decode import Watch
+from arcset.data.decode_many import Watch
 from arcset.data.image import Fit, Pixels, Reading
 from arcset.data.mapping import ClassMapping
 from arcset.data.named.registry import DATASETS, dataset_names

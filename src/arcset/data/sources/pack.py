@@ -20,7 +20,7 @@ from numpy.lib import format as npy
 from pydantic import BaseModel, ConfigDict
 
 from arcset.data.dataset import Dataset, LazyRows
-from arcset.data.decode import Watch
+from arcset.data.decode_many import Watch
 from arcset.data.image import Fit, Reading
 from arcset.data.sources.arrays import DatasetSource
 from arcset.data.sources.base import PACK_FILE, kind_of

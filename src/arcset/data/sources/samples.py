@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from arcset.data.dataset import Dataset, ImageSet, LazyRows, number_names, take_rows
-from arcset.data.decode import Watch, decode_listing
+from arcset.data.decode_many import Watch, decode_listing
 from arcset.data.image import (
     Fit,
     Pixels,

@@ -55,7 +55,7 @@ from arcset.recognition.recognizer import (
 )
 
 if TYPE_CHECKING:
-    from arcset.recognition.gallery.address import Address
+    from arcset.recognition.gallery.milvus_address import Address
 
 #: Where a gallery is: its file, or its address in Milvus.
 GalleryPath: TypeAlias = "Path | Address"
@@ -828,8 +828,8 @@ def drop_gallery(path: "Path | str | Address") -> None:
 def _store(path: "Path | str | Address") -> "tuple[type[Gallery], GalleryPath]":
     """The class of a gallery, and its path or address as that takes it."""
     if not isinstance(path, Path) and str(path).startswith("milvus:"):
-        from arcset.recognition.gallery.address import Address
         from arcset.recognition.gallery.milvus import MilvusGallery
+        from arcset.recognition.gallery.milvus_address import Address
 
         return MilvusGallery, Address.parse(path)
     from arcset.recognition.gallery.sqlite import FileGallery

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from arcset.data.decode import reason
+from arcset.data.decode_many import reason
 from arcset.data.embeddings import EmbeddingSet, holds_shards, read_embeddings, read_manifest
 from arcset.errors import DataError, InputError, OptionError
 from arcset.recognition.gallery.base import Gallery, GalleryPath, drop_gallery

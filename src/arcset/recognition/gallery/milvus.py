@@ -24,8 +24,8 @@ import numpy as np
 import numpy.typing as npt
 
 from arcset.errors import DataError, OptionError
-from arcset.recognition.gallery.address import INDEXES, Address
 from arcset.recognition.gallery.base import Gallery
+from arcset.recognition.gallery.milvus_address import INDEXES, Address
 from arcset.recognition.gallery.samples import Row, Subject, as_time, now
 from arcset.recognition.gallery.scoring import exact_cosines, slack
 from arcset.recognition.gallery.settings import Settings
