@@ -66,7 +66,7 @@ CODES = {
 GAPS = {
     ("embed-at-scale.md", "torchrun --nproc-per-node 8 --max-restarts"): (
         "another list of inputs than that which the folder was begun with",
-        "not the same",
+        "was begun with 120 inputs of photos",
     ),
     ("serve.md", 'curl -H "Authorization: Bearer $KEY" -F image=@visitor.png -F image=@stranger'): (
         "the calibration of a small run supports no FPIR, and the guide asks for one",

@@ -73,7 +73,7 @@ TRAINING = [
     (
         "plan",
         "of several processes",
-        "--classes 1M --processes 4 --no-measure --memory 2G",
+        "--classes 10M --processes 4 --no-measure --memory 16G",
     ),
 ]
 #: The real thing, with all its losses.

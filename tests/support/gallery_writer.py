@@ -60,7 +60,7 @@ def draw(state, rng, key, kind=None):
         drawn = [rng.choice(known) for _ in range(count)]
         return {"kind": "enroll", "names": drawn, "keys": list(range(key, key + count))}
     if kind == "rename":
-        new = f"renamed {key} {'x' * rng.randint(0, 90)}"
+        new = f"renamed {key} {rng.getrandbits(32)} {'x' * rng.randint(0, 90)}"
         return {"kind": kind, "name": rng.choice(names), "new": new}
     if kind == "merge":
         name, into = rng.sample(names, 2)

@@ -10,8 +10,10 @@ import functools
 import hashlib
 import os
 import secrets
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -270,6 +272,7 @@ def embed_many(
     Raises `OptionError` where the folder holds something else, and `DataError` where no sample can
     be embedded; the shards that are complete by then stay.
     """
+    began = time.time()
     check_choice("dtype", dtype, ("float32", "float16"))
     if shard_size is not None:
         check_count("shard_size", shard_size)
@@ -295,6 +298,10 @@ def embed_many(
         labels = [entry.label for entry in shard.embedded]
         write_shard(folder, manifest, shard.number, paths, labels, rows, shard.skipped, shard.stamp)
         made += 1
+    for part in (folder / OWN).glob(".manifest*.part"):  # of a process that was killed before
+        with suppress(FileNotFoundError):  # another process of this call was faster
+            if part.stat().st_mtime < began:
+                part.unlink()
     return _finish(folder, manifest, made, processes)
 
 
