@@ -302,7 +302,7 @@ def open_onnx(path: Path, options: Mapping[str, Any], device: str = "auto") -> "
                 f"{path} was made by arcset and says itself how it takes images: leave out "
                 f"{', '.join(options)}"
             )
-        return _labelled(file, label, device)
+        return _open_labelled(file, label, device)
     pixels = dict(options)
     layout, output, size, preset = (
         pixels.pop(key, None) for key in ("layout", "output", "size", "preset")
@@ -313,7 +313,7 @@ def open_onnx(path: Path, options: Mapping[str, Any], device: str = "auto") -> "
     return model
 
 
-def _labelled(file: OnnxFile, label: Label, device: str) -> "OnnxModel":
+def _open_labelled(file: OnnxFile, label: Label, device: str) -> "OnnxModel":
     """A model with what its own label says, which must fit the graph."""
     misfit = f"{file.path} has metadata that does not fit its graph:"
     _providers_for(device)  # or it is refused as an option, and not as metadata

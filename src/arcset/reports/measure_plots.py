@@ -454,7 +454,7 @@ def _far_thresholds(thresholds: Thresholds) -> dict[float, float]:
     return supported
 
 
-def _labelled(heading: list[str], rows: Mapping[str, Rows]) -> Rows:
+def _join_tables(heading: list[str], rows: Mapping[str, Rows]) -> Rows:
     """The rows of several models as one table, each with its model's name in front."""
     several = len(rows) > 1
     body = [
@@ -469,14 +469,14 @@ def list_thresholds(assessments: Assessments) -> Rows:
     """The thresholds of every model, as `threshold_rows` lists them."""
     heading = ["to keep", "subjects enrolled", "least cosine", f"on {FRESH:,} fresh identities"]
     rows = {label: threshold_rows(a.thresholds) for label, a in assessments.items() if a.thresholds}
-    return _labelled(heading, rows)
+    return _join_tables(heading, rows)
 
 
 def list_realized(assessments: Assessments) -> Rows:
     """What the thresholds did on the data reported on; nothing where they were not tried."""
     heading = ["to keep", "subjects enrolled", "least cosine", "expected here", "seen here"]
     tried = {label: realized_rows(a.realized) for label, a in assessments.items() if a.realized}
-    return _labelled([*heading, "that is", "accepted rightly"], tried)
+    return _join_tables([*heading, "that is", "accepted rightly"], tried)
 
 
 @plot(

@@ -215,10 +215,12 @@ def import_embeddings(path: GalleryPath, source: Path) -> tuple[int, int]:
     if is_export(source):
         settings = GalleryFile(source).settings
         options: Any = {"dim": settings.dim, "scoring": settings.scoring.word} if is_new else {}
-        with _opened(path, is_new, **options) as gallery:
+        with _open_to_import(path, is_new, **options) as gallery:
             return len(gallery.import_file(source)), len(gallery)
     embedded = read_embeddings(source)
-    with _opened(path, is_new, dim=embedded.embeddings.shape[1] if is_new else None) as gallery:
+    with _open_to_import(
+        path, is_new, dim=embedded.embeddings.shape[1] if is_new else None
+    ) as gallery:
         digest = read_manifest(source).digest if holds_shards(source) else None
         if gallery.model_digest and digest != gallery.model_digest:
             made_by = "does not say which model made its embeddings"
@@ -231,7 +233,7 @@ def import_embeddings(path: GalleryPath, source: Path) -> tuple[int, int]:
 
 
 @contextmanager
-def _opened(path: GalleryPath, is_new: bool, **options: Any) -> Iterator[Gallery]:
+def _open_to_import(path: GalleryPath, is_new: bool, **options: Any) -> Iterator[Gallery]:
     """A gallery. If an error leaves a new one empty, it is dropped."""
     is_empty = False
     try:
