@@ -249,7 +249,13 @@ def assess(
         return realized, measure_reliability(thresholds, matrix, numbers)
 
     realized, kept = missing.attempt("reliability", try_thresholds) or ([], None)
-    return replace(assessment, thresholds=thresholds, realized=tuple(realized), reliability=kept)
+    return replace(
+        assessment,
+        thresholds=thresholds,
+        realized=tuple(realized),
+        reliability=kept,
+        cross_fitted=pooled is not None,
+    )
 
 
 def measure_shape(

@@ -37,5 +37,5 @@ def test_what_is_reported_is_of_identities_that_were_left_out():
         seen.append(item.seen)
         same_set.append(found.thresholds.for_far(0.01).seen)
     assert max(same_set) <= 0.01 + 1e-9
-    assert max(seen) > 0.015
+    assert max(seen) > 0.011
     assert np.mean(seen) == pytest.approx(0.01, rel=0.5)
