@@ -144,12 +144,12 @@ def decide(
     return Verification(same, cosine, probability, limit, rate, reason, rough, note)
 
 
-def uncalibrated_note(model: str = "", gallery: object = "GALLERY") -> str:
+def uncalibrated_note(model: str = "", gallery: object = None) -> str:
     """That there is no threshold, and how to get one."""
+    where = "" if gallery is None else f", or `arcset gallery calibrate {gallery} FOLDER`"
     return (
-        f"the model{f' {model!r}' if model else ''} has no calibrated threshold yet: `arcset "
-        f"evaluate RUN` makes one for a run, `arcset gallery calibrate {gallery} FOLDER` for a "
-        "gallery; or name a threshold"
+        f"the model{f' {model!r}' if model else ''} has no calibrated threshold yet: run `arcset "
+        f"calibrate MODEL FOLDER`{where}; or name a threshold"
     )
 
 
