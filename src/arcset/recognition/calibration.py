@@ -112,6 +112,14 @@ class Identities:
             raise InputError(f"{name} gives no threshold: {error}") from None
 
 
+def embed_identities(
+    model: ImageEmbedder, data: Path | str, progress: Progress | None = None
+) -> Identities:
+    """As `read_identities`, for a model at hand."""
+    name, digest, dim = model.name, model.digest, model.dim
+    return read_identities(data, model, name=name, digest=digest, dim=dim, progress=progress)
+
+
 def read_identities(
     data: Path | str,
     model: ImageEmbedder | None,
@@ -239,7 +247,7 @@ def calibrate_model(
             if preset is None
             else Recognizer.from_onnx(model, preset=preset, device=device)
         )
-        identities = with_faces(recognizer, faces).read_identities(data, progress=progress)
+        identities = embed_identities(with_faces(recognizer, faces), data, progress)
         thresholds = identities.calibrate(samples=1)
         if out is None:
             file = model / "threshold.json"

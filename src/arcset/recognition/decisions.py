@@ -19,6 +19,7 @@ from arcset.evaluation.calibration import FarThreshold, Thresholds
 from arcset.evaluation.calibration.thresholds import rounded_up
 from arcset.evaluation.pairs import round_cosines
 from arcset.files import finite
+from arcset.recognition.inputs import Published
 
 #: One in a thousand pairs of different identities is taken for the same.
 DEFAULT_FAR = 1e-3
@@ -56,6 +57,7 @@ class Verification(Plain):
             was given as a number, or promises no rate.
         reason: `above threshold`, `below threshold`, `no calibration` or `no face`.
         rough: whether it is the equal-error threshold of too few identities for any rate.
+        published: where the threshold stands, if it is its makers' and was not measured here.
         note: a sentence where something is not as people may expect; else empty.
 
     An answer is true where it is "the same": `if verification: …`.
@@ -68,6 +70,7 @@ class Verification(Plain):
     far: float | None
     reason: str
     rough: bool = False
+    published: str | None = None
     note: str = ""
 
     @property
@@ -85,7 +88,7 @@ class Verification(Plain):
         sure = "" if self.probability is None else f", probability {self.probability:.3f}"
         limit = "" if self.threshold is None else f", threshold {self.threshold:.4f}"
         rate = "" if self.far is None else f" (FAR {self.far:.3g})"
-        return f"{answer}: cosine {self.cosine:.4f}{sure}{limit}{rate}{' (rough)' * self.rough}"
+        return f"{answer}: cosine {self.cosine:.4f}{sure}{limit}{rate}{_mark(self)}"
 
     def json(self) -> dict[str, Any]:
         """The fields as JSON knows them, and whether it is decided."""
@@ -99,6 +102,7 @@ def decide(
     far: float | None = None,
     threshold: float | None = None,
     model: str = "",
+    published: Published | None = None,
 ) -> Verification:
     """Compare a cosine with a threshold: the one given, or that of a FAR (1e-3 if left out).
 
@@ -106,6 +110,8 @@ def decide(
     supports is taken; where it supports none at all, the equal-error threshold, and the answer is
     `rough`. Without a calibration and a threshold the answer is undecided. `model` is what messages
     call the model.
+
+    `published`, the threshold of the network's makers, stands in for a calibration, but for no FAR.
 
     Raises `OptionError` for both a FAR and a threshold, for a FAR without a calibration, and for
     values out of range; `InputError` for a FAR that the calibration does not support.
@@ -117,7 +123,7 @@ def decide(
     """
     cosine = float(round_cosines(cosine))
     probability = None if thresholds is None else float(thresholds.probability(cosine))
-    rate, rough, note = None, False, ""
+    rate, rough, source, note = None, False, None, ""
     if threshold is not None:
         if far is not None:
             raise OptionError(
@@ -126,6 +132,8 @@ def decide(
             )
         threshold = check_number("threshold", threshold, -1, 1, closed="both")
         limit = threshold
+    elif thresholds is None and published is not None and far is None:
+        limit, source, note = published.threshold, published.source, published_note(published)
     elif thresholds is None:
         note = uncalibrated_note(model)
         if far is not None:
@@ -141,7 +149,7 @@ def decide(
             note = f"{thresholds.origin} support no FAR below {rate:.2g}, which is used"
     same = cosine >= limit
     reason = ABOVE if same else BELOW
-    return Verification(same, cosine, probability, limit, rate, reason, rough, note)
+    return Verification(same, cosine, probability, limit, rate, reason, rough, source, note)
 
 
 def uncalibrated_note(model: str = "", gallery: object = None) -> str:
@@ -150,6 +158,16 @@ def uncalibrated_note(model: str = "", gallery: object = None) -> str:
     return (
         f"the model{f' {model!r}' if model else ''} has no calibrated threshold yet: run `arcset "
         f"calibrate MODEL FOLDER`{where}; or name a threshold"
+    )
+
+
+def published_note(published: Published, *, for_gallery: bool = False) -> str:
+    """That a threshold is somebody else's, and how to get one's own."""
+    unaware = ", and it does not know the gallery's size" * for_gallery
+    verb = "gallery calibrate GALLERY" if for_gallery else "calibrate MODEL"
+    return (
+        f"the threshold {published.threshold:g} is published ({published.source}), not measured "
+        f"here{unaware}: `arcset {verb} FOLDER` makes one of your own"
     )
 
 
@@ -189,6 +207,7 @@ class WorkingPoint(Plain):
             calibration assumed. None where it does not depend on the size.
         extrapolated: whether that is more than the calibration could try.
         rough: whether it is the equal-error threshold of too few identities for any rate.
+        published: where the threshold stands, if it is its makers' and was not measured here.
         note: a sentence for people where something is not as they may expect; else empty.
     """
 
@@ -197,6 +216,7 @@ class WorkingPoint(Plain):
     gallery: int | None = None
     extrapolated: bool = False
     rough: bool = False
+    published: str | None = None
     note: str = ""
 
     @classmethod
@@ -205,9 +225,16 @@ class WorkingPoint(Plain):
         checked = check_number("threshold", threshold, -1, 1, closed="both")
         return cls(threshold=checked, fpir=None)
 
+    @classmethod
+    def of_published(cls, published: Published) -> "WorkingPoint":
+        """The threshold of the network's makers, which is the same for every size."""
+        note = published_note(published, for_gallery=True)
+        return cls(threshold=published.threshold, fpir=None, published=published.source, note=note)
+
     def __str__(self) -> str:
         if self.fpir is None:
-            return f"threshold {self.threshold:.4f}, {'rough' if self.rough else 'chosen by hand'}"
+            word = "published" if self.published else "rough" if self.rough else "chosen by hand"
+            return f"threshold {self.threshold:.4f}, {word}"
         mark = ", extrapolated" if self.extrapolated else ""
         return (
             f"threshold {self.threshold:.4f} for FPIR {self.fpir:.3g} in a gallery of "
@@ -342,6 +369,7 @@ class Match(Plain):
         reason: `above threshold`, `below threshold`, `empty gallery`, `no calibration` or, for a
             photo, `no face`.
         rough: whether the threshold is the equal-error one of too few identities for any rate.
+        published: where the threshold stands, if it is its makers' and was not measured here.
         box: of the face in its photo: left, top, width, height in pixels; None for a whole image.
         faces: how many faces the photo shows; None for a whole image.
 
@@ -356,6 +384,7 @@ class Match(Plain):
     fpir: float | None
     reason: str
     rough: bool = False
+    published: str | None = None
     box: tuple[float, float, float, float] | None = None
     faces: int | None = None
 
@@ -388,7 +417,7 @@ class Match(Plain):
         limit = "" if self.threshold is None else f", threshold {self.threshold:.4f}"
         if self.fpir is not None:
             limit += f" for FPIR {self.fpir:.3g}"
-        limit += " (rough)" * self.rough
+        limit += _mark(self)
         if self.subject is not None:
             return (
                 f"{self.subject}: cosine {self.cosine:.4f}{_probability(self.probability)}{limit}"
@@ -449,6 +478,7 @@ def answer(
         fpir=None if point is None else point.fpir,
         reason=reason,
         rough=point is not None and point.rough,
+        published=None if point is None else point.published,
     )
 
 
@@ -483,6 +513,10 @@ def likelihood_ratios(
     chance, prior = thresholds.probability(cosines), thresholds.calibration.prior
     ratios: npt.NDArray[np.float64] = chance / (1 - chance) * (1 - prior) / prior
     return ratios
+
+
+def _mark(answer: Verification | Match) -> str:
+    return " (published)" if answer.published else " (rough)" * answer.rough
 
 
 def _probability(probability: float | None) -> str:

@@ -252,11 +252,6 @@ class Published:
     threshold: Annotated[float, Field(ge=-1, le=1)]
     source: Annotated[str, Field(min_length=1, max_length=200, pattern="^[^\\x00-\\x1f\\x7f]*$")]
 
-    @property
-    def note(self) -> str:
-        """A sentence about it."""
-        return f"the threshold {self.threshold:g} is published ({self.source}), not measured here"
-
 
 #: By preset. That of `arcface` is of many networks, of which each needs a threshold of its own.
 PUBLISHED = {

@@ -34,7 +34,6 @@ from arcset.text import plural, skipped_lines
 if TYPE_CHECKING:  # torch is imported where a run or a module is loaded, OpenCV where faces are
     from torch import nn
 
-    from arcset.recognition.calibration import Identities
     from arcset.recognition.faces import Face, FaceRecognizer
     from arcset.runs import Run
 
@@ -233,7 +232,14 @@ class ImageEmbedder(ABC):
                 return Verification(None, None, None, None, None, NO_FACE, note=why)
         first, second = (image.embeddings[0] for image in images)
         cosine = float(first @ second)
-        answer = decide(cosine, self.thresholds, far=far, threshold=threshold, model=self.name)
+        answer = decide(
+            cosine,
+            self.thresholds,
+            far=far,
+            threshold=threshold,
+            model=self.name,
+            published=self.published,
+        )
         notes = [*(image.note for image in images), answer.note]
         return replace(answer, note="; ".join(note for note in notes if note))
 
@@ -251,26 +257,13 @@ class ImageEmbedder(ABC):
         run, and the file is what `from_onnx(…, thresholds=…)` takes. Of a `FaceRecognizer` they are
         its own, and not those of the network within.
         """
-        identities = self.read_identities(source, progress=progress)
+        from arcset.recognition.calibration import embed_identities
+
+        identities = embed_identities(self, source, progress)
         for line in (*identities.notes, *skipped_lines(identities.skipped)):
             warnings.warn(line, stacklevel=2)
         self.thresholds = identities.calibrate(samples)
         return self.thresholds
-
-    def read_identities(
-        self, source: Path | str, *, progress: Progress | None = None
-    ) -> "Identities":
-        """What `calibrate` calibrates on: embeddings, and the identity of each."""
-        from arcset.recognition.calibration import read_identities
-
-        return read_identities(
-            source,
-            self,
-            name=self.name,
-            digest=self.digest,
-            dim=self.dim,
-            progress=progress,
-        )
 
     def _embed_chunks(
         self, sources: Sequence[Any], most: int | None, progress: Progress | None
