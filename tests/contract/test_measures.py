@@ -18,7 +18,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import arcset
 from arcset import evaluation as ev
 from contract.measure_sets import SETS, measure_set
 from contract.outside import arcset_command, json_shape

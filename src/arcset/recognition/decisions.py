@@ -16,13 +16,11 @@ import numpy.typing as npt
 from arcset.checks import check_number, check_rate
 from arcset.errors import OptionError
 from arcset.evaluation.calibration import FarThreshold, FpirThreshold, Thresholds
-from arcset.evaluation.calibration.thresholds import FRESH, rounded_up
+from arcset.evaluation.calibration.thresholds import FRESH, USUAL_FAR, rounded_up
 from arcset.evaluation.pairs import round_cosines
 from arcset.files import finite
 from arcset.recognition.inputs import Published
 
-#: One in a thousand pairs of different identities is taken for the same.
-DEFAULT_FAR = 1e-3
 #: One in a hundred probes of unknown identities is taken for an enrolled subject.
 DEFAULT_FPIR = 0.01
 #: The highest that is used where nobody asked for one.
@@ -176,13 +174,11 @@ def _pair_point(
         return _Point(published.threshold, note=note, published=published.source)
     if far is None and thresholds.equal_error is not None:
         return _equal_error_point(thresholds)
-    chosen = thresholds.for_far(DEFAULT_FAR if far is None else far)
-    lowest, note = thresholds.rates.lowest_far, ""
-    if not chosen.pinned:
-        note = _unpinned(thresholds, f"FAR {chosen.far:g}", lowest)
-        if far is None and lowest is not None:
-            chosen = thresholds.for_far(rounded_up(lowest))
-            note += f", and is used: FAR {chosen.far:g}"
+    chosen = thresholds.usual() if far is None else thresholds.for_far(far)
+    note = ""
+    if not chosen.pinned or (far is None and chosen.far != USUAL_FAR):
+        wanted = USUAL_FAR if far is None else far
+        note = _unpinned(thresholds, f"FAR {wanted:g}", thresholds.rates.lowest_far)
     return _known_point(chosen, chosen.far, thresholds, note)
 
 
@@ -201,12 +197,13 @@ def _known_point(
 def _equal_error_point(thresholds: Thresholds) -> _Point:
     """For identities of which no rate can be pinned down, or that the model was trained on."""
     assert thresholds.equal_error is not None
-    limit = thresholds.equal_error.threshold
     if thresholds.in_training:
+        limit = thresholds.equal_error.threshold
         return _Point(limit, rough=True, note=in_training_note(thresholds))
-    estimate = thresholds.rates.at(limit)
-    low, high = estimate.expect(FRESH)
-    return _Point(limit, estimate.far, True, (low, high), rough_note(thresholds))
+    point = _known_point(
+        (usual := thresholds.usual()), usual.far, thresholds, rough_note(thresholds)
+    )
+    return point._replace(rough=True)
 
 
 def _unpinned(thresholds: Thresholds, rate: str, lowest: float | None) -> str:
