@@ -161,7 +161,7 @@ def main():
     names = np.array([name.partition("/")[0] for name in content.names])
     rng = np.random.default_rng(options.seed)
     lines = []
-    for number in range(options.draws):
+    for _ in range(options.draws):
         lines += draw(content, names, rng, options)
     cells = [summary(lines, way, name) for way in ("identities", "groups") for name in RATES]
     count = len(np.unique(names))
@@ -169,8 +169,10 @@ def main():
         f"{len(content.class_names)} characters of {count} alphabets that were not in training; "
         f"{options.draws} times {options.validation} for thresholds, {options.test} others to try"
     )
-    print(f"{'drawn':12}{'rate':11}{'held':>5}{'below':>7}{'above':>7}{'width':>7}"
-          f"   seen: median, 95 % range         interval, median ends")
+    print(
+        f"{'drawn':12}{'rate':11}{'held':>5}{'below':>7}{'above':>7}{'width':>7}"
+        f"   seen: median, 95 % range         interval, median ends"
+    )
     for cell in cells:
         (first, last), (low, high) = cell["range"], cell["interval"]
         print(

@@ -163,7 +163,9 @@ def evaluate_each(
             "validation holds embeddings of one model only; to compare two, name a split"
         )
     if by is None and (threshold, far) != (None, None):
-        raise OptionError("threshold and far say where groups are compared: name a column, by=… or --by")
+        raise OptionError(
+            "threshold and far say where groups are compared: name a column, by=… or --by"
+        )
     wanted = [column for column in (by, group) if column is not None]
     first: TrainedRun | None = None
     contents: list[EvaluationData] = []
