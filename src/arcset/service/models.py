@@ -287,6 +287,7 @@ class Verification(Answer):
     far: float | None
     reason: Literal["above threshold", "below threshold", "no calibration"]
     rough: bool
+    expected: tuple[float, float] | None
     published: str | None
     note: str
     decided: bool
@@ -303,6 +304,7 @@ class Match(Answer):
     fpir: float | None
     reason: Literal["above threshold", "below threshold", "empty gallery", "no calibration"]
     rough: bool
+    expected: tuple[float, float] | None
     published: str | None
     decided: bool
 
