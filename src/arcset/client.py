@@ -424,13 +424,15 @@ def _matches(result: dict[str, Any]) -> list[Match] | ServiceError:
 def _match(fields: dict[str, Any], **face: Any) -> Match:
     cosine = fields["cosine"]
     names = ("subject", "probability", "threshold", "fpir", "reason", "rough")
+    expected = fields["expected"]
     return Match(
         cosine=math.nan if cosine is None else cosine,
         candidates=tuple(
             Candidate(one["subject"], one["cosine"], one["probability"])
             for one in fields["candidates"]
         ),
-        **{name: fields[name] for name in names},
+        expected=None if expected is None else tuple(expected),
+        **{name: fields[name] for name in (*names, "subjects", "prior", "note")},
         **face,
     )
 

@@ -287,8 +287,10 @@ class Verification(Answer):
     far: float | None
     reason: Literal["above threshold", "below threshold"]
     rough: bool
+    expected: tuple[float, float] | None
     note: str
     decided: bool
+    prior: float | None
 
 
 class Match(Answer):
@@ -302,7 +304,11 @@ class Match(Answer):
     fpir: float | None
     reason: Literal["above threshold", "below threshold", "empty gallery"]
     rough: bool
+    expected: tuple[float, float] | None
     decided: bool
+    subjects: int
+    prior: float | None
+    note: str
 
     @classmethod
     def of(cls, match: decisions.Match, **more: Any) -> Self:
