@@ -25,7 +25,7 @@ from arcset.evaluation.arrays import (
     normalize_rows,
     read_labelled,
 )
-from arcset.evaluation.bootstrap import DRAWS, SEED, Difference, paired
+from arcset.evaluation.bootstrap import DRAWS, SEED, Difference, groups_of, paired
 from arcset.evaluation.calibration import (
     Reliability,
     Thresholds,
@@ -172,6 +172,8 @@ def assess(
     centers: Array | None = None,
     center_labels: Array | None = None,
     validation: tuple[Array, Array] | None = None,
+    groups: Array | None = None,
+    validation_groups: Array | None = None,
     made_from: dict[str, Any] | None = None,
     intervals: bool = True,
     draws: int = DRAWS,
@@ -186,23 +188,33 @@ def assess(
         embeddings, labels: (N, D) and (N,) integers.
         centers, center_labels: (C, D) and (C,), the classifier's, for the table of angles.
         validation: embeddings and labels of *other* identities, to make thresholds from.
+        groups: (N,), of which whole ones are drawn for intervals, see `bootstrap`.
+        validation_groups: those of the validation embeddings, as `make_thresholds` takes them.
         made_from: what to write into these thresholds about their origin.
         intervals, draws, seed: 95 % intervals over draws of identities.
         enrolled: share of the identities that the identification trial enrolls.
         shots, ways: of few-shot episodes; fewer ways where there are fewer identities.
 
-    Raises `InputError` for arrays that cannot be measured at all, and where validation and
-    evaluation share identities.
+    Raises `InputError` for arrays that cannot be measured at all, for an identity in two groups,
+    and where validation and evaluation share identities.
     """
     matrix, distinct, numbers = read_labelled(embeddings, labels)
     missing = Missing()
-    options: dict[str, Any] = {"intervals": intervals, "draws": draws, "seed": seed}
+    owners = groups_of(numbers, groups)
+    each = None if owners is None else owners[numbers]
+    drawing: dict[str, Any] = {"intervals": intervals, "draws": draws, "seed": seed}
+    options = {**drawing, "groups": each}
 
     def search() -> Identification:
         chosen = trial(numbers, enrolled=enrolled, seed=seed)
         gallery, probes = chosen.gallery, chosen.probes
         return identification(
-            matrix[gallery], numbers[gallery], matrix[probes], numbers[probes], **options
+            matrix[gallery],
+            numbers[gallery],
+            matrix[probes],
+            numbers[probes],
+            probe_groups=None if each is None else each[probes],
+            **drawing,
         )
 
     def play_episodes() -> FewShot:
