@@ -98,7 +98,7 @@ def _table(result: Identified) -> str:
     sure = next((one.match for one in result.probes if one.match.probability is not None), None)
     if sure is not None:
         among = plural(sure.subjects, "subject")
-        threshold += f"\nprobabilities are among {among}, at prior {sure.prior:g} of showing one"
+        threshold = f"\nprobabilities among {among}, at prior {sure.prior:g}{threshold}"
     if len(result.probes) == 1:
         return f"{_single(result.probes[0])}\n{threshold}".rstrip()
     heading = ["image", *(["face at"] if result.has_faces else []), "subject"]
