@@ -150,10 +150,10 @@ def cross_fit(
     )
     realized = [
         Realized("FAR", item.far, item.threshold, item.expect(identities, each), *rates)
-        for item, *rates in zip(thresholds.fars, far, tar, strict=True)
+        for item, *rates in zip(thresholds.fars, far.tolist(), tar.tolist(), strict=True)
     ]
     size = identities - identities // len(folds)
-    for rate, seen in zip(fpirs, fpir, strict=True):
+    for rate, seen in zip(fpirs, fpir.tolist(), strict=True):
         item = thresholds.for_fpir(rate, size)
         expected = item.expect(identities, probes_per_identity=each)
         realized.append(Realized("FPIR", rate, item.threshold, expected, seen, math.nan, size))

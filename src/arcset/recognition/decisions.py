@@ -6,7 +6,7 @@ answer(names, cosines, point=…, …)              → Match of a probe among t
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
@@ -265,6 +265,11 @@ def threshold_words(thresholds: Thresholds) -> str:
     return f"{point.threshold:.4f}{rate}{_roughness(point)}, from {thresholds.origin}"
 
 
+def as_range(ends: Sequence[float] | None) -> tuple[float, float] | None:
+    """Of what JSON makes of a range."""
+    return None if ends is None else (ends[0], ends[1])
+
+
 def _roughness(point: "_Point | WorkingPoint | Match | Verification") -> str:
     """How rough a rate is: " (rough: 0.002 to 0.05 expected)"; empty where it is not."""
     if point.published:
@@ -308,6 +313,12 @@ class WorkingPoint(Plain):
         """A threshold that the user chose; raises `OptionError` unless it lies in [−1, 1]."""
         checked = check_number("threshold", threshold, -1, 1, closed="both")
         return cls(threshold=checked, fpir=None)
+
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any]) -> "WorkingPoint":
+        """What `json` gave."""
+        known = {name: fields[name] for name in cls.__dataclass_fields__}
+        return cls(**known | {"expected": as_range(fields["expected"])})
 
     @classmethod
     def of_published(cls, published: Published) -> "WorkingPoint":

@@ -79,7 +79,7 @@ class RateTable:
         rows = rows if rows[0] else [len(pairs.cosines)]
         effect = 1.0 if groups is None else _design_effect(pairs, rows, groups)
         spreads = [pair_spread(pairs, accepted) for accepted in rows]
-        spreads = [replace(one, validation=effect * one.validation) for one in spreads]
+        spreads = [replace(one, validation=min(effect * one.validation, 1.0)) for one in spreads]
         sizes = gallery_sizes(gallery_limit(pairs, samples))
         curves = [
             GalleryCurve.of(OpenSet(pairs, accepted, samples), sizes, effect)
