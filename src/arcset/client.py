@@ -431,6 +431,7 @@ def _matches(result: dict[str, Any]) -> list[Match] | ServiceError:
 def _match(fields: dict[str, Any], **face: Any) -> Match:
     cosine = fields["cosine"]
     names = ("subject", "probability", "threshold", "fpir", "reason", "rough", "published")
+    expected = fields["expected"]
     return Match(
         cosine=math.nan if cosine is None else cosine,
         expected=as_range(fields["expected"]),
@@ -438,7 +439,8 @@ def _match(fields: dict[str, Any], **face: Any) -> Match:
             Candidate(one["subject"], one["cosine"], one["probability"])
             for one in fields["candidates"]
         ),
-        **{name: fields[name] for name in names},
+        expected=None if expected is None else tuple(expected),
+        **{name: fields[name] for name in (*names, "subjects", "prior", "note")},
         **face,
     )
 
