@@ -138,11 +138,12 @@ class Thresholds:
 
     def table(self) -> str:
         """All thresholds as aligned plain text, with what 1000 fresh identities will show."""
+        promises = not self.in_training
         cells = [
             [f"FAR {one.far:g}", "", f"{one.threshold:.4f}", expected_words(one)]
-            for one in self.fars
+            for one in self.fars * promises
         ]
-        for item in self.fpirs:
+        for item in self.fpirs * promises:
             gallery = f"{item.gallery:,}{' (extrapolated)' if item.extrapolated else ''}"
             rate = f"FPIR {item.fpir:g}"
             cells.append([rate, gallery, f"{item.threshold:.4f}", expected_words(item)])
