@@ -223,6 +223,7 @@ def test_wrong_use_is_told_before_anything_is_sent(client, tmp_path):
 
 NOBODY = {"subject": None, "cosine": None, "probability": None, "threshold": 0.5}
 NOBODY |= {"candidates": [], "fpir": 0.01, "reason": "empty gallery", "rough": False}
+NOBODY |= {"subjects": 0, "prior": None, "note": "", "expected": None, "published": None}
 
 
 def http(status, content):

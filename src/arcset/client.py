@@ -438,7 +438,7 @@ def _match(fields: dict[str, Any], **face: Any) -> Match:
             Candidate(one["subject"], one["cosine"], one["probability"])
             for one in fields["candidates"]
         ),
-        **{name: fields[name] for name in names},
+        **{name: fields[name] for name in (*names, "subjects", "prior", "note")},
         **face,
     )
 

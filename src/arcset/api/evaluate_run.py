@@ -22,8 +22,9 @@ from arcset.evaluation import (
     by_group,
     differences,
 )
+from arcset.evaluation.calibration.thresholds import USUAL_FAR
 from arcset.files import finite, write_text
-from arcset.recognition.decisions import DEFAULT_FAR, decide
+from arcset.recognition.decisions import decide
 from arcset.reports.evaluation_report import write_evaluation
 from arcset.runs import Run
 from arcset.runs.assess import (
@@ -261,7 +262,7 @@ def _compare_groups(
         embeddings.labels,
         embeddings.columns[by],
         threshold=threshold,
-        far=DEFAULT_FAR if far is None else far,
+        far=USUAL_FAR if far is None else far,
         groups=None if group is None else embeddings.columns[group],
         basis=basis,
         column=by,

@@ -16,17 +16,17 @@ import numpy.typing as npt
 from arcset.checks import check_number, check_rate
 from arcset.errors import OptionError
 from arcset.evaluation.calibration import FarThreshold, FpirThreshold, Thresholds
-from arcset.evaluation.calibration.thresholds import FRESH, rounded_up
+from arcset.evaluation.calibration.thresholds import FRESH, USUAL_FAR, rounded_up
 from arcset.evaluation.pairs import round_cosines
 from arcset.files import finite
 from arcset.recognition.inputs import Published
 
-#: One in a thousand pairs of different identities is taken for the same.
-DEFAULT_FAR = 1e-3
 #: One in a hundred probes of unknown identities is taken for an enrolled subject.
 DEFAULT_FPIR = 0.01
 #: The highest that is used where nobody asked for one.
 HIGHEST_FPIR = 0.1
+#: The share of probes that show somebody enrolled, where a probability says so.
+ENROLLED_PRIOR = 0.5
 #: How many subjects of highest score a probability is weighed against, listed or not.
 RIVALS = 10
 
@@ -53,7 +53,7 @@ class Verification(Plain):
     Fields:
         same: whether the cosine reaches the threshold; None: undecided.
         cosine: of the two embeddings, in −1 … 1; None where there is no face to compare.
-        probability: that both show one identity, at even prior odds; None without a calibration.
+        probability: that both show one identity; None without a calibration.
         threshold: "same" from this cosine on; None without a calibration.
         far: the false accept rate of that threshold among fresh pairs; None where the threshold
             was given as a number, or promises no rate.
@@ -61,7 +61,9 @@ class Verification(Plain):
         rough: whether that rate is from fewer identities than can show it, or there is none.
         expected: the 95 % range of the rate that 1000 fresh identities will show; None without one.
         published: where the threshold stands, if it is its makers' and was not measured here.
-        note: a sentence where something is not as people may expect; else empty.
+        prior: the share of genuine pairs at which the probability holds; None without one.
+        note: a sentence where something is not as people may expect, as "the same" where that is
+            less likely than not; else empty.
 
     An answer is true where it is "the same": `if verification: …`.
     """
@@ -76,6 +78,7 @@ class Verification(Plain):
     published: str | None = None
     note: str = ""
     expected: tuple[float, float] | None = None
+    prior: float | None = None
 
     @property
     def decided(self) -> bool:
@@ -89,7 +92,7 @@ class Verification(Plain):
         answer = {True: "same", False: "different", None: "undecided"}[self.same]
         if self.cosine is None:
             return f"{answer}: {self.reason}"
-        sure = "" if self.probability is None else f", probability {self.probability:.3f}"
+        sure = _probability(self)
         limit = "" if self.threshold is None else f", threshold {self.threshold:.4f}"
         rate = "" if self.far is None else f" for FAR {self.far:.2g}"
         return f"{answer}: cosine {self.cosine:.4f}{sure}{limit}{rate}{_roughness(self)}"
@@ -132,17 +135,19 @@ def decide(
         return Verification(None, cosine, None, None, None, NO_CALIBRATION, note=note)
     point = _pair_point(thresholds, far, threshold, published)
     same = cosine >= point.threshold
+    probability = None if thresholds is None else float(thresholds.probability(cosine))
     return Verification(
         same=same,
         cosine=cosine,
-        probability=None if thresholds is None else float(thresholds.probability(cosine)),
+        probability=probability,
         threshold=point.threshold,
         far=point.rate,
         reason=ABOVE if same else BELOW,
         rough=point.rough,
+        note="; ".join(filter(None, (point.note, _doubt(same, probability)))),
         published=point.published,
-        note=point.note,
         expected=point.expected,
+        prior=None if thresholds is None else thresholds.calibration.prior,
     )
 
 
@@ -176,13 +181,11 @@ def _pair_point(
         return _Point(published.threshold, note=note, published=published.source)
     if far is None and thresholds.equal_error is not None:
         return _equal_error_point(thresholds)
-    chosen = thresholds.for_far(DEFAULT_FAR if far is None else far)
-    lowest, note = thresholds.rates.lowest_far, ""
-    if not chosen.pinned:
-        note = _unpinned(thresholds, f"FAR {chosen.far:g}", lowest)
-        if far is None and lowest is not None:
-            chosen = thresholds.for_far(rounded_up(lowest))
-            note += f", and is used: FAR {chosen.far:g}"
+    chosen = thresholds.usual() if far is None else thresholds.for_far(far)
+    note = ""
+    if not chosen.pinned or (far is None and chosen.far != USUAL_FAR):
+        wanted = USUAL_FAR if far is None else far
+        note = _unpinned(thresholds, f"FAR {wanted:g}", thresholds.rates.lowest_far)
     return _known_point(chosen, chosen.far, thresholds, note)
 
 
@@ -201,12 +204,13 @@ def _known_point(
 def _equal_error_point(thresholds: Thresholds) -> _Point:
     """For identities of which no rate can be pinned down, or that the model was trained on."""
     assert thresholds.equal_error is not None
-    limit = thresholds.equal_error.threshold
     if thresholds.in_training:
+        limit = thresholds.equal_error.threshold
         return _Point(limit, rough=True, note=in_training_note(thresholds))
-    estimate = thresholds.rates.at(limit)
-    low, high = estimate.expect(FRESH)
-    return _Point(limit, estimate.far, True, (low, high), rough_note(thresholds))
+    point = _known_point(
+        (usual := thresholds.usual()), usual.far, thresholds, rough_note(thresholds)
+    )
+    return point._replace(rough=True)
 
 
 def _unpinned(thresholds: Thresholds, rate: str, lowest: float | None) -> str:
@@ -417,7 +421,8 @@ class Candidate(Plain):
     probability: float | None = None
 
     def __str__(self) -> str:
-        return f"{self.subject} (cosine {self.cosine:.4f}{_probability(self.probability)})"
+        sure = "" if self.probability is None else f", probability {self.probability:.3f}"
+        return f"{self.subject} (cosine {self.cosine:.4f}{sure})"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -440,6 +445,9 @@ class Match(Plain):
         published: where the threshold stands, if it is its makers' and was not measured here.
         box: of the face in its photo: left, top, width, height in pixels; None for a whole image.
         faces: how many faces the photo shows; None for a whole image.
+        subjects, prior: how many are enrolled, and the share of probes that show one of them: for
+            these the probabilities hold. The prior is None without a calibration.
+        note: a sentence where the subject is less likely than not; else empty.
 
     A match is true where the probe was recognized: `if match: …`.
     """
@@ -456,6 +464,9 @@ class Match(Plain):
     box: tuple[float, float, float, float] | None = None
     faces: int | None = None
     expected: tuple[float, float] | None = None
+    subjects: int = 0
+    prior: float | None = None
+    note: str = ""
 
     @classmethod
     def without_face(cls, point: WorkingPoint | None) -> "Match":
@@ -487,11 +498,10 @@ class Match(Plain):
         if self.fpir is not None:
             limit += f" for FPIR {self.fpir:.3g}"
         limit += _roughness(self)
+        score = f"cosine {self.cosine:.4f}{_probability(self)}"
         if self.subject is not None:
-            return (
-                f"{self.subject}: cosine {self.cosine:.4f}{_probability(self.probability)}{limit}"
-            )
-        return f"{self.state}: nearest is {self.candidates[0]}{limit}"
+            return f"{self.subject}: {score}{limit}"
+        return f"{self.state}: nearest is {self.candidates[0].subject} ({score}){limit}"
 
     def json(self) -> dict[str, Any]:
         """The fields as JSON knows them; `box` and `faces` only where faces were looked for."""
@@ -548,6 +558,9 @@ def answer(
         reason=reason,
         rough=point is not None and point.rough,
         expected=None if point is None else point.expected,
+        subjects=subjects,
+        prior=None if thresholds is None else ENROLLED_PRIOR,
+        note=_doubt(reason == ABOVE, best.probability),
         published=None if point is None else point.published,
     )
 
@@ -585,5 +598,16 @@ def likelihood_ratios(
     return ratios
 
 
-def _probability(probability: float | None) -> str:
-    return "" if probability is None else f", probability {probability:.2f}"
+def _probability(answer: Verification | Match) -> str:
+    if answer.probability is None:
+        return ""
+    among = f" among {answer.subjects:,}" if isinstance(answer, Match) else ""
+    doubt = " (more likely wrong than right)" if _doubt(bool(answer), answer.probability) else ""
+    return f", probability {answer.probability:.3f}{among} at prior {answer.prior:g}{doubt}"
+
+
+def _doubt(accepted: bool, probability: float | None) -> str:
+    """A sentence about an answer that is less likely than not; else empty."""
+    if not accepted or probability is None or probability >= 0.5:
+        return ""
+    return "the threshold accepts this, but by its probability it is more likely wrong than right"

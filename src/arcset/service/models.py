@@ -291,6 +291,7 @@ class Verification(Answer):
     published: str | None
     note: str
     decided: bool
+    prior: float | None
 
 
 class Match(Answer):
@@ -307,6 +308,9 @@ class Match(Answer):
     expected: tuple[float, float] | None
     published: str | None
     decided: bool
+    subjects: int
+    prior: float | None
+    note: str
 
     @classmethod
     def of(cls, match: decisions.Match, **more: Any) -> Self:
