@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from arcset.evaluation.calibration import Thresholds
+from arcset.evaluation.calibration.templates import Scoring
 from arcset.recognition.decisions import Plain, effective_size
 from arcset.recognition.gallery.base import Gallery
-from arcset.recognition.gallery.scoring import Scoring
 
 STEP = 0.005  # between thresholds
 MOST_SUBJECTS = 1000  # looked at for misses, evenly over all

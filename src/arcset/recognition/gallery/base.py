@@ -20,6 +20,7 @@ import numpy.typing as npt
 from arcset.checks import check_count
 from arcset.errors import ArcsetError, DataError, InputError, OptionError
 from arcset.evaluation.calibration import Thresholds
+from arcset.evaluation.calibration.templates import Scoring
 from arcset.files import parse_json
 from arcset.recognition.calibration import calibrate
 from arcset.recognition.decisions import (
@@ -43,7 +44,7 @@ from arcset.recognition.gallery.samples import (
     single_vector,
     unit_rows,
 )
-from arcset.recognition.gallery.scoring import Scoring, exact_cosines
+from arcset.recognition.gallery.scoring import exact_cosines
 from arcset.recognition.gallery.settings import LARGEST_DIM, Settings
 from arcset.recognition.inputs import as_sources
 from arcset.recognition.recognizer import (
