@@ -349,12 +349,9 @@ def _histogram(units: Units) -> Floats:
 
 def _for_strangers(thresholds: Thresholds, images: int) -> float:
     """Where one in twenty strangers would look like one of the images, or the strictest known."""
-    if thresholds.rough and thresholds.equal_error is not None:
+    if thresholds.equal_error is not None:
         return thresholds.equal_error.threshold
-    try:
-        return thresholds.for_fpir(FPIR, images).threshold
-    except InputError:
-        return thresholds.rates.thresholds[-1]
+    return thresholds.for_fpir(FPIR, images).threshold
 
 
 # How well groups agree with who is really shown

@@ -8,15 +8,15 @@ answer(names, cosines, point=…, …)              → Match of a probe among t
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from arcset.checks import check_number, check_rate
-from arcset.errors import InputError, OptionError
-from arcset.evaluation.calibration import FarThreshold, Thresholds
-from arcset.evaluation.calibration.thresholds import rounded_up
+from arcset.errors import OptionError
+from arcset.evaluation.calibration import FarThreshold, FpirThreshold, Thresholds
+from arcset.evaluation.calibration.thresholds import FRESH, rounded_up
 from arcset.evaluation.pairs import round_cosines
 from arcset.files import finite
 
@@ -24,6 +24,8 @@ from arcset.files import finite
 DEFAULT_FAR = 1e-3
 #: One in a hundred probes of unknown identities is taken for an enrolled subject.
 DEFAULT_FPIR = 0.01
+#: The highest that is used where nobody asked for one.
+HIGHEST_FPIR = 0.1
 #: How many subjects of highest score a probability is weighed against, listed or not.
 RIVALS = 10
 
@@ -55,7 +57,8 @@ class Verification(Plain):
         far: the false accept rate of that threshold among fresh pairs; None where the threshold
             was given as a number, or promises no rate.
         reason: `above threshold`, `below threshold`, `no calibration` or `no face`.
-        rough: whether it is the equal-error threshold of too few identities for any rate.
+        rough: whether that rate is from fewer identities than can show it, or there is none.
+        expected: the 95 % range of the rate that 1000 fresh identities will show; None without one.
         note: a sentence where something is not as people may expect; else empty.
 
     An answer is true where it is "the same": `if verification: …`.
@@ -69,6 +72,7 @@ class Verification(Plain):
     reason: str
     rough: bool = False
     note: str = ""
+    expected: tuple[float, float] | None = None
 
     @property
     def decided(self) -> bool:
@@ -84,8 +88,8 @@ class Verification(Plain):
             return f"{answer}: {self.reason}"
         sure = "" if self.probability is None else f", probability {self.probability:.3f}"
         limit = "" if self.threshold is None else f", threshold {self.threshold:.4f}"
-        rate = "" if self.far is None else f" (FAR {self.far:.3g})"
-        return f"{answer}: cosine {self.cosine:.4f}{sure}{limit}{rate}{' (rough)' * self.rough}"
+        rate = "" if self.far is None else f" for FAR {self.far:.2g}"
+        return f"{answer}: cosine {self.cosine:.4f}{sure}{limit}{rate}{_range_words(self)}"
 
     def json(self) -> dict[str, Any]:
         """The fields as JSON knows them, and whether it is decided."""
@@ -102,13 +106,12 @@ def decide(
 ) -> Verification:
     """Compare a cosine with a threshold: the one given, or that of a FAR (1e-3 if left out).
 
-    Without a FAR, and where the calibration supports none as low as 1e-3, the lowest that it
-    supports is taken; where it supports none at all, the equal-error threshold, and the answer is
-    `rough`. Without a calibration and a threshold the answer is undecided. `model` is what messages
-    call the model.
+    Without a FAR, and where 1e-3 cannot be pinned down by the identities of the calibration, the
+    lowest that can is taken; where none can, the equal-error threshold. Without a calibration and a
+    threshold the answer is undecided. `model` is what messages call the model.
 
     Raises `OptionError` for both a FAR and a threshold, for a FAR without a calibration, and for
-    values out of range; `InputError` for a FAR that the calibration does not support.
+    values out of range.
 
         >>> print(decide(0.7, None, threshold=0.5))
         same: cosine 0.7000, threshold 0.5000
@@ -116,32 +119,85 @@ def decide(
         undecided: cosine 0.7000
     """
     cosine = float(round_cosines(cosine))
-    probability = None if thresholds is None else float(thresholds.probability(cosine))
-    rate, rough, note = None, False, ""
+    if thresholds is None and threshold is None:
+        note = uncalibrated_note(model)
+        if far is not None:
+            raise OptionError(f"far={far!r}: {note}")
+        return Verification(None, cosine, None, None, None, NO_CALIBRATION, note=note)
+    point = _pair_point(thresholds, far, threshold)
+    same = cosine >= point.threshold
+    return Verification(
+        same=same,
+        cosine=cosine,
+        probability=None if thresholds is None else float(thresholds.probability(cosine)),
+        threshold=point.threshold,
+        far=point.rate,
+        reason=ABOVE if same else BELOW,
+        rough=point.rough,
+        note=point.note,
+        expected=point.expected,
+    )
+
+
+class _Point(NamedTuple):
+    """A threshold, and what is known of its rate."""
+
+    threshold: float
+    rate: float | None = None
+    rough: bool = False
+    expected: tuple[float, float] | None = None
+    note: str = ""
+
+
+def _pair_point(
+    thresholds: Thresholds | None, far: float | None, threshold: float | None
+) -> _Point:
     if threshold is not None:
         if far is not None:
             raise OptionError(
                 f"far={far!r} and threshold={threshold!r} both say where 'same' begins; leave one "
                 "out"
             )
-        threshold = check_number("threshold", threshold, -1, 1, closed="both")
-        limit = threshold
-    elif thresholds is None:
-        note = uncalibrated_note(model)
-        if far is not None:
-            raise OptionError(f"far={far!r}: {note}")
-        return Verification(None, cosine, None, None, None, NO_CALIBRATION, note=note)
-    elif thresholds.rough and thresholds.equal_error is not None and far is None:
-        limit, rough = thresholds.equal_error.threshold, True
-        note = rough_note(thresholds)
-    else:
-        chosen = thresholds.for_far(far) if far is not None else _lowest(thresholds)
-        limit, rate = chosen.threshold, chosen.far
-        if far is None and rate > DEFAULT_FAR:
-            note = f"{thresholds.origin} support no FAR below {rate:.2g}, which is used"
-    same = cosine >= limit
-    reason = ABOVE if same else BELOW
-    return Verification(same, cosine, probability, limit, rate, reason, rough, note)
+        return _Point(check_number("threshold", threshold, -1, 1, closed="both"))
+    assert thresholds is not None
+    if far is None and thresholds.equal_error is not None:
+        return _equal_error_point(thresholds)
+    chosen = thresholds.for_far(DEFAULT_FAR if far is None else far)
+    lowest, note = thresholds.rates.lowest_far, ""
+    if not chosen.pinned:
+        note = _unpinned(thresholds, f"FAR {chosen.far:g}", lowest)
+        if far is None and lowest is not None:
+            chosen = thresholds.for_far(rounded_up(lowest))
+            note += f", and is used: FAR {chosen.far:g}"
+    return _known_point(chosen, chosen.far, thresholds, note)
+
+
+def _known_point(
+    chosen: FarThreshold | FpirThreshold, rate: float, thresholds: Thresholds, note: str
+) -> _Point:
+    """A threshold with the rate that it was made for, and how rough that is."""
+    if thresholds.in_training:
+        return _Point(chosen.threshold, rate, True, None, in_training_note(thresholds))
+    low, high = chosen.expect(FRESH)
+    if chosen.rough and not note:
+        note = f"the rate is rough: {thresholds.origin} are few for it"
+    return _Point(chosen.threshold, rate, chosen.rough, (low, high), note)
+
+
+def _equal_error_point(thresholds: Thresholds) -> _Point:
+    """For identities of which no rate can be pinned down, or that the model was trained on."""
+    assert thresholds.equal_error is not None
+    limit = thresholds.equal_error.threshold
+    if thresholds.in_training:
+        return _Point(limit, rough=True, note=in_training_note(thresholds))
+    estimate = thresholds.rates.at(limit)
+    low, high = estimate.expect(FRESH)
+    return _Point(limit, estimate.far, True, (low, high), rough_note(thresholds))
+
+
+def _unpinned(thresholds: Thresholds, rate: str, lowest: float | None) -> str:
+    best = "none can" if lowest is None else f"{rounded_up(lowest):g} is the lowest that can"
+    return f"{rate} cannot be pinned down by {thresholds.origin}: {best}"
 
 
 def uncalibrated_note(model: str = "", gallery: object = "GALLERY") -> str:
@@ -155,26 +211,37 @@ def uncalibrated_note(model: str = "", gallery: object = "GALLERY") -> str:
 
 def rough_note(thresholds: Thresholds) -> str:
     """Why a threshold is rough, and what would make it better."""
+    if thresholds.in_training:
+        return in_training_note(thresholds)
     return (
         f"the threshold is rough: it is the equal-error threshold of {thresholds.origin}, which "
-        "promise no rate for others; calibrate on more identities"
+        "cannot pin down a low rate; calibrate on more identities"
     )
 
 
-def _lowest(thresholds: Thresholds) -> FarThreshold:
-    """For the usual FAR, or the lowest above it that the validation identities support."""
-    lowest = thresholds.rates.lowest_far
-    known = [entry.far for entry in thresholds.fars if entry.far >= DEFAULT_FAR]
-    supported = [*known, max(DEFAULT_FAR, lowest or 0.0)]
-    return thresholds.for_far(min(supported))
+def in_training_note(thresholds: Thresholds) -> str:
+    """Why a threshold from training identities promises nothing."""
+    return (
+        f"the threshold is rough: it is from {thresholds.origin}, which the model was trained on "
+        "and tells apart better than others; calibrate on identities that it has not seen"
+    )
 
 
 def threshold_words(thresholds: Thresholds) -> str:
     """The threshold that `arcset verify` takes where none is asked for, and where it comes from."""
-    used = decide(1.0, thresholds)
-    if used.rough or used.far is None:
-        return f"{used.threshold:.4f}, rough: the equal-error threshold of {thresholds.origin}"
-    return f"{used.threshold:.4f} for a FAR of {used.far:.3g}, from {thresholds.origin}"
+    point = _pair_point(thresholds, None, None)
+    rate = "" if point.rate is None else f" for a FAR of {point.rate:.2g}"
+    return f"{point.threshold:.4f}{rate}{_range_words(point)}, from {thresholds.origin}"
+
+
+def _range_words(point: "_Point | WorkingPoint | Match | Verification") -> str:
+    """How rough a rate is: " (rough, 0.002 to 0.05 expected)"; empty where it is not."""
+    if not point.rough:
+        return ""
+    if point.expected is None:
+        return " (rough)"
+    low, high = point.expected
+    return f" (rough: {low:.2g} to {high:.2g} expected)"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,7 +255,8 @@ class WorkingPoint(Plain):
         gallery: the size that the threshold is for: subjects, each with as many samples as the
             calibration assumed. None where it does not depend on the size.
         extrapolated: whether that is more than the calibration could try.
-        rough: whether it is the equal-error threshold of too few identities for any rate.
+        rough: whether that rate is from fewer identities than can show it, or there is none.
+        expected: the 95 % range of the rate that 1000 unknown people will show; None without one.
         note: a sentence for people where something is not as they may expect; else empty.
     """
 
@@ -198,6 +266,7 @@ class WorkingPoint(Plain):
     extrapolated: bool = False
     rough: bool = False
     note: str = ""
+    expected: tuple[float, float] | None = None
 
     @classmethod
     def by_hand(cls, threshold: float) -> "WorkingPoint":
@@ -211,7 +280,7 @@ class WorkingPoint(Plain):
         mark = ", extrapolated" if self.extrapolated else ""
         return (
             f"threshold {self.threshold:.4f} for FPIR {self.fpir:.3g} in a gallery of "
-            f"{self.gallery:,}{mark}"
+            f"{self.gallery:,}{mark}{_range_words(self)}"
         )
 
 
@@ -229,51 +298,44 @@ def working_point(
         thresholds: the calibration of model or gallery; None is refused with how to get one.
         subjects, samples: how many the gallery holds now. An empty one counts as one subject.
         scoring: `max`, `mean` or `top-K`, as the gallery scores a subject of several samples.
-        fpir: the rate wanted. By default 0.01, or, where the calibration cannot support that at
-            this size, the lowest rate that it does support; where it supports none, the
-            equal-error threshold. `note` then says so.
+        fpir: the rate wanted. By default 0.01, or, where that cannot be pinned down at this size,
+            the lowest rate that can, if that is at most 0.1; else 0.1 all the same. `note` then
+            says so. Of training identities it is the equal-error threshold.
 
     It takes some milliseconds: keep the result for as long as the gallery stays as it is.
 
-    Raises `OptionError` without thresholds or for a rate out of range, and `InputError` for an
-    `fpir` that the calibration cannot support, with what would be needed.
+    Raises `OptionError` without thresholds or for a rate out of range.
     """
     wanted = DEFAULT_FPIR if fpir is None else check_rate("fpir", fpir)
     if thresholds is None:
         raise OptionError(uncalibrated_note())
     size = effective_size(subjects, samples, scoring, thresholds.rates.samples_per_subject)
-    lowest, note = thresholds.rates.lowest_fpir(size), ""
-    if fpir is None and lowest is None and thresholds.equal_error is not None:
-        return WorkingPoint(
-            threshold=thresholds.equal_error.threshold,
-            fpir=None,
-            rough=True,
-            note=rough_note(thresholds),
-        )
-    try:
-        chosen = thresholds.for_fpir(wanted, size)
-    except InputError:
-        if lowest is None:
-            raise
-        missing = _missing(thresholds, wanted, size, lowest)
-        rate = rounded_up(lowest)
-        if fpir is not None:
-            offer = f"ask for {rate:g} or more, or " if rate < 1 else ""
-            raise InputError(f"{missing}: {offer}calibrate on more") from None
-        # As strict as it can be, so that no threshold falls while the gallery grows.
-        chosen = thresholds.rates.strictest(size)
-        note = f"{missing}: FPIR {rate:g} is used, the lowest that it supports"
-    if not note and size > thresholds.rates.identities:
+    if fpir is None and thresholds.in_training:
+        point = _equal_error_point(thresholds)
+        return WorkingPoint(threshold=point.threshold, fpir=None, rough=True, note=point.note)
+    chosen, note = thresholds.for_fpir(wanted, size), ""
+    if not chosen.pinned:
+        lowest = thresholds.rates.lowest_fpir(size)
+        note = _unpinned(thresholds, f"FPIR {wanted:g} with a gallery of {size:,}", lowest)
+        if fpir is None:
+            # As strict as it can be, so that no threshold falls while the gallery grows.
+            rate = min(rounded_up(lowest or 1.0), HIGHEST_FPIR)
+            chosen = thresholds.for_fpir(rate, size)
+            note += f"; FPIR {rate:g} is used"
+    elif size > thresholds.rates.identities:
         note = (
             f"the threshold is extrapolated from {thresholds.rates.identities:,} identities to a "
             f"gallery of {size:,}"
         )
+    point = _known_point(chosen, chosen.fpir, thresholds, note)
     return WorkingPoint(
-        threshold=chosen.threshold,
-        fpir=chosen.fpir,
+        threshold=point.threshold,
+        fpir=point.rate,
         gallery=size,
         extrapolated=chosen.extrapolated,
-        note=note,
+        rough=point.rough,
+        note=point.note,
+        expected=point.expected,
     )
 
 
@@ -291,20 +353,6 @@ def effective_size(subjects: int, samples: int, scoring: str, samples_per_subjec
     if scoring == "mean":
         return max(1, subjects)
     return max(1, subjects, math.ceil(samples / samples_per_subject))
-
-
-def _missing(thresholds: Thresholds, wanted: float, size: int, lowest: float) -> str:
-    """How many identities a rate takes, and how many there are.
-
-    A threshold rests on pairs of identities. Their number grows with the square of the number of
-    identities, and the share of them that is accepted falls with the rate.
-    """
-    identities = thresholds.rates.identities
-    needed = math.ceil(identities * math.sqrt(lowest / max(wanted, 1e-30)) / 10) * 10
-    return (
-        f"FPIR {wanted:g} with a gallery of {size:,} needs a calibration on about {needed:,} "
-        f"identities, and this one is on {identities:,}"
-    )
 
 
 @dataclass(frozen=True)
@@ -341,7 +389,8 @@ class Match(Plain):
             chosen by hand, or promises no rate.
         reason: `above threshold`, `below threshold`, `empty gallery`, `no calibration` or, for a
             photo, `no face`.
-        rough: whether the threshold is the equal-error one of too few identities for any rate.
+        rough: whether that rate is from fewer identities than can show it, or there is none.
+        expected: the 95 % range of the rate that 1000 unknown people will show; None without one.
         box: of the face in its photo: left, top, width, height in pixels; None for a whole image.
         faces: how many faces the photo shows; None for a whole image.
 
@@ -358,6 +407,7 @@ class Match(Plain):
     rough: bool = False
     box: tuple[float, float, float, float] | None = None
     faces: int | None = None
+    expected: tuple[float, float] | None = None
 
     @classmethod
     def without_face(cls, point: WorkingPoint | None) -> "Match":
@@ -388,7 +438,7 @@ class Match(Plain):
         limit = "" if self.threshold is None else f", threshold {self.threshold:.4f}"
         if self.fpir is not None:
             limit += f" for FPIR {self.fpir:.3g}"
-        limit += " (rough)" * self.rough
+        limit += _range_words(self)
         if self.subject is not None:
             return (
                 f"{self.subject}: cosine {self.cosine:.4f}{_probability(self.probability)}{limit}"
@@ -449,6 +499,7 @@ def answer(
         fpir=None if point is None else point.fpir,
         reason=reason,
         rough=point is not None and point.rough,
+        expected=None if point is None else point.expected,
     )
 
 

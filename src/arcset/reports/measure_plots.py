@@ -14,6 +14,7 @@ from scipy.special import ndtr, ndtri
 
 from arcset.errors import InputError
 from arcset.evaluation import Assessment, Difference, Result, Thresholds, Verification
+from arcset.evaluation.calibration.thresholds import FRESH
 from arcset.evaluation.geometry.angles import PAPER
 from arcset.evaluation.measures import MEASURES, short_name
 from arcset.reports.plots import (
@@ -42,7 +43,7 @@ from arcset.reports.plots import (
     plot_sections as plot_sections,  # from here, so that all plots of measures are known
 )
 from arcset.reports.style import GREY, INK, PALE, PALETTE
-from arcset.reports.tables import FRESH, Rows, interval_of, realized_rows, threshold_rows
+from arcset.reports.tables import Rows, interval_of, realized_rows, threshold_rows
 from arcset.text import percent
 
 Assessments = Mapping[str, Assessment]
@@ -444,14 +445,9 @@ def _draw_averages(axes: Axes, models: Sequence[tuple[str, Result, Look]]) -> No
 
 
 def _far_thresholds(thresholds: Thresholds) -> dict[float, float]:
-    """The thresholds of a few rates, as far as the validation identities support them."""
-    supported = {}
-    for rate in (0.01, 0.001, 1e-4):
-        try:
-            supported[rate] = float(thresholds.for_far(rate).threshold)
-        except InputError:
-            continue
-    return supported
+    """The thresholds of a few rates, as far as the validation identities can pin these down."""
+    found = {rate: thresholds.for_far(rate) for rate in (0.01, 0.001, 1e-4)}
+    return {rate: one.threshold for rate, one in found.items() if one.pinned}
 
 
 def _join_tables(heading: list[str], rows: Mapping[str, Rows]) -> Rows:
@@ -484,8 +480,9 @@ def list_realized(assessments: Assessments) -> Rows:
     "Which threshold?",
     "The cosine that a match must reach so that no more than this share of unknown probes is "
     "given a name, over the number of subjects enrolled. Solid where the validation "
-    "identities measure it, dashed where it is extrapolated. The table adds the thresholds for "
-    "pairs (FAR), and in which range 95 % of tests on fresh identities will find the rate.",
+    "identities measure it, dashed where it is extrapolated or rough. The table adds the "
+    "thresholds for pairs (FAR), and in which range 95 % of tests on fresh identities will find "
+    "the rate.",
     "Dashed parts rest on an assumed law of how much probes differ. And all of it holds for "
     "identities like those of validation: relatives, twins or another camera need more.",
     kind="thresholds",
@@ -525,7 +522,7 @@ def threshold_plot(assessments: Assessments) -> Figure:
             annotation_clip=False,
         )
     if not axes.lines:
-        raise InputError("the validation identities support none of the rates")
+        raise InputError("the validation identities pin down none of the rates")
     grey: dict[str, Any] = {"color": GREY, "fontsize": 8.5}
     if border < largest:
         axes.axvline(border, color=GREY, lw=0.9, ls=":")
@@ -547,14 +544,12 @@ def threshold_plot(assessments: Assessments) -> Figure:
 def _fpir_thresholds(
     thresholds: Thresholds, rate: float, sizes: Sequence[int]
 ) -> tuple[list[tuple[int, float]], list[tuple[int, float]]]:
-    """Sizes and thresholds: measured and extrapolated ones, as far as they can be told."""
+    """Sizes and thresholds: measured ones, and the others as far as they can be pinned down."""
     points: tuple[list[tuple[int, float]], list[tuple[int, float]]] = ([], [])
     for size in sizes:
-        try:
-            answer = thresholds.for_fpir(rate, size)
-        except InputError:  # of small galleries too lax to be told, of large ones too strict
-            continue
-        points[answer.extrapolated].append((size, answer.threshold))
+        answer = thresholds.for_fpir(rate, size)
+        if answer.pinned:
+            points[answer.extrapolated or answer.rough].append((size, answer.threshold))
     return points
 
 

@@ -85,7 +85,7 @@ def write_card(
         few=FEW,
         thresholds=thresholds,
         promised=thresholds and threshold_rows(thresholds),
-        unsupported=thresholds and _list_unsupported(thresholds),
+        unpinned=thresholds and _list_unpinned(thresholds),
         realized=assessment and realized_rows(assessment.realized),
         no_thresholds=assessment and sentence(assessment.missing.get("thresholds", _NONE_APART)),
         before=before,
@@ -257,17 +257,18 @@ def _basis(assessment: Assessment) -> str:
 # Thresholds
 
 
-def _list_unsupported(thresholds: Thresholds) -> str:
-    galleries: dict[str, list[str]] = {}
-    for what in thresholds.unsupported:  # "FAR 0.001", "FPIR 0.01, gallery 100"
-        rate, _, size = what.partition(", gallery ")
-        galleries.setdefault(rate, []).extend([f"{int(size):,}"] if size else [])
-    lines = []
-    for what, sizes in galleries.items():
-        kind, _, rate = what.partition(" ")
-        beside = f" with a gallery of {', '.join(sizes)}" if sizes else ""
-        lines.append(f"{kind} {percent(float(rate))}{beside}")
-    return "; ".join(lines)
+def _list_unpinned(thresholds: Thresholds) -> str:
+    """Rates that were asked for and that so few identities cannot pin down, in words."""
+    rates = [f"FAR {percent(item.far)}" for item in thresholds.fars if not item.pinned]
+    galleries: dict[float, list[str]] = {}
+    for item in thresholds.fpirs:
+        if not item.pinned:
+            galleries.setdefault(item.fpir, []).append(f"{item.gallery:,}")
+    rates += [
+        f"FPIR {percent(rate)} with a gallery of {', '.join(sizes)}"
+        for rate, sizes in galleries.items()
+    ]
+    return "; ".join(rates)
 
 
 # Training

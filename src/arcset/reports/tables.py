@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from arcset.evaluation import Assessment, Interval, Realized, Result, Thresholds
+from arcset.evaluation.calibration.thresholds import FRESH
 from arcset.evaluation.measures import Measure, meaning, measure_of, short_name, weighty
 from arcset.text import percent
-
-FRESH = 1000  # identities that a threshold's rates are predicted for
 
 Rows = list[list[str]]
 
@@ -127,17 +126,22 @@ def mark_best(
 def threshold_rows(thresholds: Thresholds) -> Rows:
     """Per threshold the rate to keep, the gallery, the cosine, and what to expect of it.
 
-    Those that were listed when they were made; for pairs, where no FAR was, the lowest supported.
+    Those that were listed when they were made, as far as they can be pinned down.
     """
     fars: Sequence[Any] = thresholds.fars
-    if not fars and (lowest := thresholds.rates.lowest_far) is not None:
+    if not any(item.pinned for item in fars) and (lowest := thresholds.rates.lowest_far):
         fars = [thresholds.for_far(lowest)]
     listed = [(f"FAR {percent(item.far)}", "pairs", item) for item in fars]
     listed += [(f"FPIR {percent(item.fpir)}", _gallery(item), item) for item in thresholds.fpirs]
     return [
-        [rate, gallery, f"{item.threshold:.4f}", _range(item.expect(FRESH))]
+        [rate, gallery, f"{item.threshold:.4f}", _range(item.expect(FRESH)) + _mark(item)]
         for rate, gallery, item in listed
+        if item.pinned
     ]
+
+
+def _mark(item: Any) -> str:
+    return ", rough" if item.rough else ""
 
 
 def realized_rows(realized: Sequence[Realized]) -> Rows:

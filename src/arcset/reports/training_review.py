@@ -17,6 +17,7 @@ from PIL import Image
 from arcset.errors import InputError
 from arcset.evaluation import Assessment, Thresholds
 from arcset.evaluation.assessment import FEW
+from arcset.evaluation.calibration.thresholds import rounded_up
 from arcset.evaluation.measures import validated
 from arcset.evaluation.pairs import cosine_blocks
 from arcset.losses.build import lowest_loss
@@ -294,17 +295,14 @@ def decision_threshold(
 ) -> tuple[float, str] | None:
     """The cosine from which on two images count as the same, and what it is, in words.
 
-    That is the one for `far`, or the lowest FAR that the identities it was made from support, or
-    the rough one where they support none. None without thresholds.
+    That is the one for `far`, or the lowest FAR that can be pinned down, or the equal-error one
+    where none can. None without thresholds.
     """
     if thresholds is None:
         return None
-    lowest = thresholds.rates.lowest_far
-    if lowest is None:
-        if thresholds.equal_error is None:
-            return None
+    if thresholds.equal_error is not None:
         return thresholds.equal_error.threshold, "the run's rough threshold"
-    rate = max(far, lowest)
+    rate = max(far, rounded_up(thresholds.rates.lowest_far or far))
     return thresholds.for_far(rate).threshold, f"the run's threshold for a FAR of {percent(rate)}"
 
 

@@ -30,7 +30,6 @@ from arcset.evaluation import (
     make_thresholds,
     verification,
 )
-from arcset.evaluation.calibration import make_rough_thresholds
 from arcset.evaluation.measures import MEASURES, run_figures, short_name
 from arcset.evaluation.results import Missing
 from arcset.numerics import unit_rows
@@ -303,11 +302,12 @@ def make_run_thresholds(
     """
     if assessment is not None and assessment.thresholds is not None:
         return assessment.thresholds
+    in_training = partial(make_thresholds, in_training=True)
     for name, parts, make in (
         ("validation", ["validation"], make_thresholds),
         ("held-out", ["validation", "unseen"], make_thresholds),
-        (_WORDS["test"], ["test"], make_rough_thresholds),
-        (_WORDS["train"], ["train"], make_rough_thresholds),
+        (_WORDS["test"], ["test"], in_training),
+        (_WORDS["train"], ["train"], in_training),
     ):
         embedded = [
             _embed_at_most(trained, part, _MOST)

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from arcset.errors import InputError
 from arcset.evaluation import threshold_for_fpir
 from arcset.evaluation.calibration.fpir import BetaBinomial, OpenSet
 from arcset.evaluation.pairs import ImpostorPairs
@@ -83,9 +82,8 @@ def test_the_threshold_is_the_lowest_and_splits_no_ties(rows):
     assume(points.any(axis=1).all())
     labels = np.arange(len(points)) // 2
     cosines = cosine_table(points)
-    try:
-        found = threshold_for_fpir(points, labels, 0.5, 2)
-    except InputError:
+    found = threshold_for_fpir(points, labels, 0.5, 2)
+    if found.rough:
         return
     assert found.seen <= 0.5
     apart = labels[:, None] != labels

@@ -13,7 +13,6 @@ from arcset.evaluation import (
     threshold_for_fpir,
     verification,
 )
-from arcset.evaluation.calibration import make_rough_thresholds
 from evaluation.calibration.simulation import draw_identities
 
 
@@ -37,11 +36,14 @@ def test_what_was_asked_for_is_stored_as_measured(made, validation):
     stored, measured = made.for_fpir(0.1, 100), threshold_for_fpir(*validation, 0.1, 100)
     assert stored == measured
     assert sorted({found.gallery for found in made.fpirs}) == [10, 100, 199, 1000]
-    assert [found.far for found in made.fars] == [1e-2, 1e-3]
+    assert [(found.far, found.rough) for found in made.fars] == [
+        (1e-2, False),
+        (1e-3, False),
+        (1e-4, True),
+    ]
     for item in (*made.fars, *made.fpirs):
         assert f"{item.threshold:.4f}" in item.table()
-    assert "expected at least 10" in made.unsupported["FAR 0.0001"]
-    assert "expected at least 10" in made.unsupported["FPIR 0.001, gallery 199"]
+    assert "(rough)" in made.table()
 
 
 @pytest.mark.parametrize(("fpir", "gallery"), [(0.1, 23), (0.3, 400)])
@@ -64,11 +66,18 @@ def test_other_fars_are_answered_without_the_embeddings(made, validation, far):
         assert mine == pytest.approx(wanted, rel=0.2)
 
 
-def test_what_it_cannot_support_it_refuses(made):
-    with pytest.raises(InputError, match="200"):
-        made.for_far(1e-7)
-    with pytest.raises(InputError, match="100,000"):
-        made.for_fpir(0.01, 100_000)
+def test_what_is_rarer_than_it_can_show_is_rough_and_beyond_that_not_pinned_down(made):
+    lowest = made.rates.lowest_far
+    assert made.for_far(lowest).pinned
+    assert not made.for_far(lowest / 2).pinned
+    falling = [made.for_far(far) for far in (1e-3, 1e-5, 1e-7, 1e-30)]
+    assert [found.rough for found in falling] == [False, True, True, True]
+    assert [found.pinned for found in falling][::3] == [True, False]
+    cosines = [found.threshold for found in falling]
+    assert cosines == sorted(cosines)
+    assert cosines[-1] < 1
+    assert made.for_fpir(0.01, 100_000).rough
+    assert made.for_fpir(0.01, 100_000).threshold > made.for_fpir(0.01, 1000).threshold
     for rate, gallery in ((2, 10), (0.1, 0)):
         with pytest.raises(OptionError):
             made.for_fpir(rate, gallery)
@@ -98,6 +107,8 @@ DAMAGES = [
     (("calibration", "knots"), [[0.0, 1.0], [0.5, 0.2]]),
     (("calibration",), {"method": "logistic", "prior": 0.5, "knots": [0.0, -1.0]}),
     (("rates", "thresholds"), []),
+    (("rates", "measured"), -1),
+    (("rates", "design_effect"), 0.5),
     (("rates", "thresholds", 3), -0.9),
     (("rates", "fpir", 0, "galleries", 2), 1),
 ]
@@ -129,7 +140,7 @@ def test_a_damaged_file_is_one_clear_sentence(made, tmp_path):
 
 
 @pytest.mark.parametrize("identities", [2, 4])
-def test_too_few_for_any_rate_give_the_equal_error_threshold(identities, tmp_path):
+def test_of_too_few_for_any_rate_the_estimates_are_not_pinned_down(identities, tmp_path):
     labels = np.arange(6 * identities) // 6
     points = np.random.default_rng(0).normal(size=(identities, 8))[labels]
     points = points + 0.5 * np.random.default_rng(1).normal(size=points.shape)
@@ -139,11 +150,15 @@ def test_too_few_for_any_rate_give_the_equal_error_threshold(identities, tmp_pat
     assert found.equal_error.threshold == measured.eer_threshold
     assert found.equal_error.rate == measured.eer
     assert found.origin == f"{identities} validation identities"
-    assert found.fars == found.fpirs == ()
-    assert "FAR 0.01" in found.unsupported
+    assert (found.rates.lowest_far or 1) > 0.1
+    for item in found.fars:
+        assert (item.rough, item.pinned) == (True, False)
+        low, high = item.expect(1000)
+        assert low < item.seen < high
+    assert "cannot be pinned down" in found.table()
     assert found.probability(0.9) > found.probability(0.1)
     found.save(tmp_path / "threshold.json")
-    assert Thresholds.load(tmp_path / "threshold.json") == found
+    assert Thresholds.load(tmp_path / "threshold.json").json() == found.json()
     assert f"{found.equal_error.threshold:.4f}" in found.table()
 
 
@@ -152,7 +167,27 @@ def test_identities_that_were_trained_on_promise_no_rate():
     points = np.random.default_rng(0).normal(size=(200, 8))[labels]
     points = points + 0.3 * np.random.default_rng(1).normal(size=points.shape)
     assert not make_thresholds(points, labels).rough
-    found = make_rough_thresholds(points, labels)
+    found = make_thresholds(points, labels, in_training=True)
     assert found.rough
-    with pytest.raises(InputError, match=r"0\.1"):
-        found.for_far(0.1)
+    assert found.equal_error.threshold == verification(points, labels).eer_threshold
+
+
+def test_groups_that_differ_make_every_interval_wider():
+    rng = np.random.default_rng(0)
+    groups = np.repeat(np.arange(8), 100)  # eight alphabets of 25 characters, alike within
+    labels = np.repeat(np.arange(200), 4)
+    points = rng.normal(size=(8, 16))[groups] * rng.uniform(0.2, 1.5, size=8)[groups, None]
+    points = points + rng.normal(size=(200, 16))[labels] + 0.4 * rng.normal(size=(800, 16))
+    plain, grouped = (make_thresholds(points, labels, groups=one) for one in (None, groups))
+    for far in (0.1, 0.01, 0.001):
+        assert grouped.for_far(far).threshold == pytest.approx(
+            plain.for_far(far).threshold, abs=0.02
+        )
+        narrow, wide = (np.array(each.for_far(far).expect(100)) for each in (plain, grouped))
+        assert wide[0] < narrow[0] < far < narrow[1] < wide[1]
+    assert grouped.rates.groups == 8
+    again = Thresholds.from_json(json.loads(json.dumps(grouped.json())))
+    assert again.for_far(0.05).expect(100) == pytest.approx(grouped.for_far(0.05).expect(100))
+    for wrong in (np.arange(800), np.zeros(800), groups[:-1]):
+        with pytest.raises(InputError, match="group"):
+            make_thresholds(points, labels, groups=wrong)

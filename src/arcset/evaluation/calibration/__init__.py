@@ -8,18 +8,18 @@ Thresholds are made from *validation identities*, which were neither trained on 
 - `make_thresholds`: all of this in one object, saved as threshold.json.
 """
 
-from arcset.evaluation.calibration.far import FarThreshold, threshold_for_far
-from arcset.evaluation.calibration.fpir import FpirThreshold, threshold_for_fpir
+from arcset.evaluation.calibration.far import FarThreshold
+from arcset.evaluation.calibration.fpir import FpirThreshold
 from arcset.evaluation.calibration.probability import (
     Calibration,
     Reliability,
     calibrate,
     reliability,
 )
+from arcset.evaluation.calibration.table import threshold_for_far, threshold_for_fpir
 from arcset.evaluation.calibration.thresholds import (
     EqualError,
     Thresholds,
-    make_rough_thresholds,
     make_thresholds,
 )
 from arcset.evaluation.pairs import pair_cosines
@@ -32,7 +32,6 @@ __all__ = [
     "Reliability",
     "Thresholds",
     "calibrate",
-    "make_rough_thresholds",
     "make_thresholds",
     "pair_cosines",
     "reliability",

@@ -11,18 +11,18 @@ from typing import Annotated, Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 from pydantic import Field
-from scipy.special import betaincinv
+from scipy.special import expit, logit, stdtrit
 
-from arcset.checks import check_count, check_rate
-from arcset.errors import InputError
-from arcset.evaluation.arrays import Array
-from arcset.evaluation.pairs import FEWEST_IDENTITY_PAIRS, ImpostorPairs
+from arcset.checks import check_count
+from arcset.evaluation.pairs import ImpostorPairs
 from arcset.evaluation.results import LEVEL, Interval
 from arcset.text import columns
 
 #: What a number read from threshold.json may be: a threshold, a rate wanted, a share or variance.
 Cosine = Annotated[float, Field(ge=-1, le=1, allow_inf_nan=False)]
 Rate = Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)]
+#: A set with too low a rate shows too low a variance, too, so that intervals want some more room.
+WIDER = 1.1
 Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 
 
@@ -41,30 +41,34 @@ class VaryingRate:
     rate: Share
     validation: Share
 
-    def predict(self, test: float, decisions: int) -> Interval:
+    def predict(self, decisions: int, units: int, test: float = 0.0) -> Interval:
         """The 95 % prediction interval of the rate that a fresh test will show.
 
         The threshold was put where the validation set shows `rate`, with the variance `validation`
-        between such sets; a test at a fixed threshold has the variance `test`. The test's rate is
-        taken as Beta distributed around `rate`, with both variances added. A threshold's error
-        enters by a ratio, as the true rate is `rate` divided by the validation set's relative
-        deviation, and a ratio varies more: by 1 + 4r where the deviation has the (small) variance
-        r. The borders are rounded outward to what a test of so many `decisions` can show.
+        between such sets; a test at a fixed threshold has the variance `test`. Both are added on
+        the scale of the log odds, as a threshold's error multiplies rates, and the interval is
+        Student's, for a validation set of so many `units`: identities, or groups of them. Its
+        borders are rounded outward to what a test of so many `decisions` can show.
 
-            >>> print(VaryingRate(0.05, validation=1e-4).predict(test=1e-4, decisions=1000))
-            [0.0250, 0.0830]
+            >>> print(VaryingRate(0.05, validation=1e-4).predict(1000, units=200, test=1e-4))
+            [0.0260, 0.0920]
         """
-        rate, widest = self.rate, self.rate * (1 - self.rate)
-        if widest <= 0:
-            return Interval(rate, rate)
-        variance = test + self.validation * (1 + 4 * self.validation / widest**2)
-        if variance <= 0:
-            return Interval(rate, rate)
-        size = widest / min(variance, 0.999 * widest) - 1
-        tails = (1 - LEVEL) / 2, (1 + LEVEL) / 2
-        low, high = (betaincinv(rate * size, (1 - rate) * size, tail) * decisions for tail in tails)
-        highest = min(math.ceil(high - 1e-9), decisions)
-        return Interval(math.floor(low + 1e-9) / decisions, highest / decisions)
+        low, high = self._between(units, test)
+        highest = min(math.ceil(high * decisions - 1e-9), decisions)
+        return Interval(math.floor(low * decisions + 1e-9) / decisions, highest / decisions)
+
+    def is_pinned(self, units: int) -> bool:
+        """Whether the rate is known within a factor of 100, whatever the size of a test."""
+        low, high = self._between(units)
+        return low < self.rate < high <= 100 * low
+
+    def _between(self, units: int, test: float = 0.0) -> tuple[float, float]:
+        if not 0 < self.rate < 1:
+            return self.rate, self.rate
+        error = math.sqrt(self.validation + test) / (self.rate * (1 - self.rate))
+        half = WIDER * float(stdtrit(max(units - 1, 1), (1 + LEVEL) / 2)) * error
+        low, high = expit(logit(self.rate) + np.array([-half, half]))
+        return float(low), float(high)
 
     def towards(self, other: Self, share: float) -> Self:
         """A `share` of the way to another: the rates by ratio, the rest relative to them.
@@ -106,6 +110,11 @@ class PairSpread(VaryingRate):
     identities: Share
     sample_identity: Share
 
+    def rarer(self, rate: float, variance: float) -> "PairSpread":
+        """At a stricter threshold; variance: of the logarithm of its rate."""
+        rest = {name: getattr(self, name) * rate / self.rate for name in self.powers}
+        return PairSpread(rate, **{**rest, "validation": min(variance * rate**2, 1.0)})
+
     def test_variance(self, identities: int, samples: int) -> float:
         """Variance of the FAR over all impostor pairs of a test of that size."""
         more = samples - 1  # further samples of an identity
@@ -126,9 +135,14 @@ class FarThreshold:
     Fields:
         threshold: two embeddings are taken for the same identity if their cosine is ≥ threshold.
         far: the false accept rate wanted.
-        seen: the share of the validation set's impostor pairs that are accepted, ≤ `far`.
+        seen: the share of the validation set's impostor pairs that are accepted, ≤ `far`; where
+            `rough`, by the smooth tail.
         identities, samples: of the validation set.
         spread: how the rate varies.
+        rough: whether fewer than ten pairs of identities would be accepted, so that the threshold
+            comes from a smooth tail of the impostor cosines.
+        groups: how many groups the identities come in, where other groups are asked about.
+        design_effect: how many times larger variances are where whole groups are drawn.
     """
 
     threshold: Cosine
@@ -137,6 +151,14 @@ class FarThreshold:
     identities: int
     samples: int
     spread: PairSpread
+    rough: bool = False
+    groups: int | None = None
+    design_effect: float = 1.0
+
+    @property
+    def pinned(self) -> bool:
+        """Whether the rate is known within a factor of 100."""
+        return self.spread.is_pinned(self.groups or self.identities)
 
     def expect(self, identities: int, samples_per_identity: int = 1) -> Interval:
         """The 95 % prediction interval of the FAR over all impostor pairs of fresh identities.
@@ -151,7 +173,8 @@ class FarThreshold:
         identities = check_count("identities", identities, least=2)
         samples = check_count("samples_per_identity", samples_per_identity)
         pairs = identities * (identities - 1) // 2 * samples**2
-        return self.spread.predict(self.spread.test_variance(identities, samples), pairs)
+        test = self.design_effect * self.spread.test_variance(identities, samples)
+        return self.spread.predict(pairs, self.groups or self.identities, test)
 
     def table(self) -> str:
         """The threshold and what to expect, as aligned plain text."""
@@ -166,63 +189,6 @@ class FarThreshold:
 
     def json(self) -> dict[str, Any]:
         return asdict(self)
-
-
-def threshold_for_far(embeddings: Array, labels: Array, far: float) -> FarThreshold:
-    """The lowest threshold that accepts at most a share `far` of the impostor pairs.
-
-    To be made from *validation* identities: neither trained on, nor reported on afterwards.
-
-    Parameters:
-        embeddings: (N, D), numpy or torch, any float type, no row all zero.
-        labels: (N,) integers, at least two identities.
-        far: the wanted rate, in (0, 1).
-
-    Accepted are cosines ≥ threshold, which lies halfway between the lowest cosine that is accepted
-    and the next, so that ties are accepted or rejected together. Of very large sets only the
-    highest four million cosines are looked at; a threshold never lies below these.
-
-    Raises `InputError` for embeddings or labels as `verification` does, and where the validation
-    set cannot support the rate, that is, where the accepted pairs come from fewer than ten pairs of
-    identities. Raises `OptionError` for a rate out of range.
-
-        >>> points = np.random.default_rng(0).normal(size=(120, 16))
-        >>> result = threshold_for_far(points, np.arange(120) // 2, far=0.01)
-        >>> round(result.threshold, 2), result.seen <= 0.01
-        (0.56, True)
-        >>> low, high = result.expect(identities=500)
-        >>> low < 0.01 < high
-        True
-    """
-    far = check_rate("far", far)
-    return find_far_threshold(ImpostorPairs.of(embeddings, labels), far)
-
-
-def find_far_threshold(pairs: ImpostorPairs, far: float) -> FarThreshold:
-    """As `threshold_for_far`, from impostor pairs."""
-    allowed = math.floor(far * pairs.count * (1 + 1e-12))  # 0.29 · 100 is below 29 in float64
-    accepted = pairs.whole_ties(min(allowed, len(pairs.cosines)))
-    check_support(pairs, accepted, f"FAR {far:g}")
-    spread = pair_spread(pairs, accepted)
-    return FarThreshold(
-        threshold=pairs.threshold(accepted),
-        far=far,
-        seen=spread.rate,
-        identities=len(pairs.sizes),
-        samples=len(pairs.identity),
-        spread=spread,
-    )
-
-
-def check_support(pairs: ImpostorPairs, accepted: int, rate: str) -> None:
-    """Raise `InputError` where a threshold for `rate` would rest on too few pairs of identities."""
-    support = pairs.support(accepted)
-    if support < FEWEST_IDENTITY_PAIRS:
-        raise InputError(
-            f"{len(pairs.sizes):,} validation identities do not support {rate}: the threshold"
-            f" would rest on {support} pairs of identities, expected at least"
-            f" {FEWEST_IDENTITY_PAIRS}"
-        )
 
 
 def pair_spread(pairs: ImpostorPairs, accepted: int) -> PairSpread:

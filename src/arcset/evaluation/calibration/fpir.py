@@ -25,7 +25,7 @@ probes and galleries. Its error has three sources, each estimated from the same 
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, Self
 
@@ -35,15 +35,13 @@ from pydantic import Field, PlainSerializer, TypeAdapter, model_validator
 from scipy.sparse import csr_array
 from scipy.special import betaln, gammaln
 
-from arcset.checks import check_count, check_rate
+from arcset.checks import check_count
 from arcset.errors import InputError
-from arcset.evaluation.arrays import Array
 from arcset.evaluation.calibration.far import (
     Cosine,
     Rate,
     Share,
     VaryingRate,
-    check_support,
 )
 from arcset.evaluation.pairs import ImpostorPairs, Rows
 from arcset.evaluation.results import Interval
@@ -59,6 +57,7 @@ BLOCK = 2**21  # numbers held at once, 16 MB
 OFFSETS = 3  # each probe is put beside so many others of its identity
 MOST_TWIN_ENTRIES = 2**20
 HOPELESS = 0.9  # a rate above this is not followed to larger galleries
+HARDLY_ALL = 1 - 1e-6  # instead of 1, which says nothing about lower rates
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,6 +194,12 @@ class RateSpread(VaryingRate):
 
     both: Share
     gallery: Share
+
+    def moved(self, rate: float, validation: float, gallery: float) -> "RateSpread":
+        """At another rate, where two probes of one identity are as much alike."""
+        alike = (self.both - self.rate**2) / (self.rate * (1 - self.rate))
+        both = rate**2 + alike * rate * (1 - rate)
+        return RateSpread(rate, min(validation, 1.0), both, min(gallery, 1.0))
 
     def test_variance(self, unknown: int, probes: int) -> float:
         """Variance of the rate in a test with `unknown` identities of `probes` probes each."""
@@ -354,6 +359,17 @@ class BetaBinomial:
         a, b = self.mean * self.size, (1 - self.mean) * self.size
         return -math.expm1(_log_ratio(a, b, gallery))
 
+    def rarer(self, mean: float) -> "BetaBinomial":
+        """At a stricter threshold, where `mean` is lower.
+
+        How much probes differ, the variance of q beside its squared mean, grows like the root of
+        1/mean: so it does, nearly, in simulated populations with families.
+        """
+        if math.isinf(self.size):
+            return BetaBinomial(mean, math.inf)
+        differing = (1 - self.mean) / (self.mean * (self.size + 1)) * math.sqrt(self.mean / mean)
+        return BetaBinomial(mean, (1 - mean) / (mean * differing) - 1)
+
     def slope(self, gallery: int) -> float:
         """What the last identity of a gallery adds to the rate: E q(1 − q)^(G − 1), for rates > 0.
 
@@ -393,11 +409,14 @@ class GalleryCurve:
     gallery: tuple[RoundedShare, ...]
 
     @classmethod
-    def of(cls, state: OpenSet, galleries: Sequence[int]) -> "GalleryCurve":
+    def of(
+        cls, state: OpenSet, galleries: Sequence[int], design_effect: float = 1.0
+    ) -> "GalleryCurve":
         """Measured on the validation set."""
         spreads = []
         for gallery in galleries:
-            spreads.append(state.spread(gallery))
+            spread = state.spread(gallery)
+            spreads.append(replace(spread, validation=design_effect * spread.validation))
             if spreads[-1].rate > HOPELESS:
                 break
         return cls.through(galleries, spreads)
@@ -442,6 +461,32 @@ class GalleryCurve:
         share = math.log(gallery / near) / math.log(far / near)
         return spreads[upper - 1].towards(spreads[upper], share)
 
+    def rarer(self, rate: float, variance: float) -> "GalleryCurve":
+        """At a stricter threshold, where the rate for a gallery of one is `rate`.
+
+        variance: of the logarithm of that rate. What galleries make of a single comparison follows
+        the beta-binomial model; errors add on the scale of −log(1 − rate).
+        """
+        known = [replace(one, rate=min(one.rate, HARDLY_ALL)) for one in self.spreads]
+        first, last = known[0], known[-1]
+        model = BetaBinomial.through(first.rate, last.rate, self.galleries[len(known) - 1])
+        then = model.rarer(rate)
+        more = max(variance - first.validation / first.rate**2, 0.0)
+        spreads = []
+        for gallery, spread in zip(self.galleries, known, strict=False):
+            growth = math.log1p(-then.rate(gallery)) / math.log1p(-model.rate(gallery))
+            new = -math.expm1(growth * math.log1p(-spread.rate))
+            scale = (1 - new) * math.log1p(-new)
+            relative = scale / ((1 - spread.rate) * math.log1p(-spread.rate))
+            spreads.append(
+                spread.moved(
+                    new,
+                    validation=spread.validation * relative**2 + more * scale**2,
+                    gallery=spread.gallery * relative**2 * math.sqrt(first.rate / rate),
+                )
+            )
+        return GalleryCurve.through(self.galleries[: len(spreads)], spreads)
+
     def _beyond(self, gallery: int) -> RateSpread:
         last, members = self.spreads[-1], self.galleries[-1]
         model = BetaBinomial.through(self.rate[0], last.rate, members)
@@ -451,13 +496,7 @@ class GalleryCurve:
         # On the scale of −log(1 − rate), which grows like G, relative errors stay.
         growth = (1 - rate) * math.log1p(-rate) / ((1 - last.rate) * math.log1p(-last.rate))
         member = gallery / members * (model.slope(gallery) / model.slope(members)) ** 2
-        alike = (last.both - last.rate**2) / (last.rate * (1 - last.rate))
-        return RateSpread(
-            rate=rate,
-            validation=last.validation * growth**2,
-            both=rate**2 + alike * rate * (1 - rate),
-            gallery=last.gallery * member,
-        )
+        return last.moved(rate, last.validation * growth**2, last.gallery * member)
 
 
 def gallery_sizes(members: int, *wanted: int) -> list[int]:
@@ -486,6 +525,7 @@ class FpirThreshold:
         extrapolated: whether the gallery is larger than one of the validation identities can be.
         identities, samples: of the validation set.
         curve: rate and spread at the threshold for other sizes of gallery.
+        rough, groups, design_effect: as of `FarThreshold`.
     """
 
     threshold: Cosine
@@ -497,6 +537,14 @@ class FpirThreshold:
     identities: int
     samples: int
     curve: GalleryCurve
+    rough: bool = False
+    groups: int | None = None
+    design_effect: float = 1.0
+
+    @property
+    def pinned(self) -> bool:
+        """Whether the rate is known within a factor of 100."""
+        return self.curve.at(self.gallery).is_pinned(self.groups or self.identities)
 
     def expect(
         self, unknown: int, *, probes_per_identity: int = 1, gallery: int | None = None
@@ -520,7 +568,8 @@ class FpirThreshold:
         probes = check_count("probes_per_identity", probes_per_identity)
         size = self.gallery if gallery is None else check_count("gallery", gallery)
         spread = self.curve.at(size)
-        return spread.predict(spread.test_variance(unknown, probes), unknown * probes)
+        test = self.design_effect * spread.test_variance(unknown, probes)
+        return spread.predict(unknown * probes, self.groups or self.identities, test)
 
     def table(self) -> str:
         """The threshold and what to expect, as aligned plain text."""
@@ -537,70 +586,6 @@ class FpirThreshold:
         return dict(TypeAdapter(FpirThreshold).dump_python(self, mode="json"))
 
 
-def threshold_for_fpir(
-    embeddings: Array, labels: Array, fpir: float, gallery: int, *, samples: int = 1
-) -> FpirThreshold:
-    """The lowest threshold whose FPIR, for a gallery of that size, is at most `fpir`.
-
-    To be made from *validation* identities: neither trained on, nor reported on afterwards.
-
-    Every identity is used as probe and as gallery member. For a probe the rate is averaged exactly
-    over all galleries of `gallery` other identities, with `samples` samples drawn from each; the
-    FPIR is the mean over all probes. Beyond the number of other identities it is
-    extrapolated (`extrapolated`): each probe is accepted by a fresh identity with a chance q of its
-    own, q ~ Beta, with the two parameters chosen at each threshold such that the rates for
-    galleries of 1 and of all other identities are those measured.
-
-    Parameters:
-        embeddings: (N, D), numpy or torch, any float type, no row all zero.
-        labels: (N,) integers, at least two identities.
-        fpir: the wanted rate, in (0, 1).
-        gallery: number of subjects in the gallery.
-        samples: number of samples per subject. Identities that have fewer are used as probes only.
-
-    Accepted are cosines ≥ threshold, which lies halfway between the lowest cosine that is accepted
-    and the next, so that ties are accepted or rejected together. Of very large sets only the
-    highest four million cosines are looked at; a threshold never lies below these.
-
-    Raises `InputError` for embeddings or labels as `verification` does, and where the validation
-    set cannot support the rate, that is, where the accepted pairs come from fewer than ten pairs of
-    identities. Raises `OptionError` for a rate or size out of range.
-
-        >>> import numpy as np
-        >>> points = np.random.default_rng(0).normal(size=(120, 16))
-        >>> result = threshold_for_fpir(points, np.arange(120) // 2, fpir=0.1, gallery=20)
-        >>> round(result.threshold, 2), result.extrapolated
-        (0.61, False)
-        >>> print(result.expect(unknown=200))
-        [0.0500, 0.1600]
-    """
-    fpir = check_rate("fpir", fpir)
-    gallery, samples = check_count("gallery", gallery), check_count("samples", samples)
-    return find_fpir_threshold(ImpostorPairs.of(embeddings, labels), fpir, gallery, samples)
-
-
-def find_fpir_threshold(
-    pairs: ImpostorPairs, fpir: float, gallery: int, samples: int = 1
-) -> FpirThreshold:
-    """As `threshold_for_fpir`, from impostor pairs."""
-    members = gallery_limit(pairs, samples)
-    accepted = pairs.whole_ties(_most_accepted(pairs, fpir, gallery, samples, members))
-    check_support(pairs, accepted, f"FPIR {fpir:g} with a gallery of {gallery:,}")
-    state = OpenSet(pairs, accepted, samples)
-    curve = GalleryCurve.of(state, gallery_sizes(members, gallery))
-    return FpirThreshold(
-        threshold=pairs.threshold(accepted),
-        fpir=fpir,
-        seen=curve.at(gallery).rate,
-        gallery=gallery,
-        samples_per_subject=samples,
-        extrapolated=gallery > members,
-        identities=len(pairs.sizes),
-        samples=len(pairs.identity),
-        curve=curve,
-    )
-
-
 def gallery_limit(pairs: ImpostorPairs, samples: int) -> int:
     """The largest gallery that leaves every probe's own identity out.
 
@@ -615,7 +600,7 @@ def gallery_limit(pairs: ImpostorPairs, samples: int) -> int:
     return large - 1
 
 
-def _most_accepted(
+def most_accepted(
     pairs: ImpostorPairs, fpir: float, gallery: int, samples: int, members: int
 ) -> int:
     """The highest number of first pairs that may be accepted; it may split ties."""
