@@ -7,18 +7,24 @@ identities. The share of an identity's sets that accept a probe is the chance e 
 everything after that is as there.
 """
 
+import math
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Annotated
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field
 
+from arcset.checks import check_count
 from arcset.errors import InputError, OptionError
-from arcset.evaluation.arrays import Array, read_labelled
+from arcset.evaluation.arrays import Array, as_array, read_labelled
+from arcset.evaluation.calibration.probability import Calibration, calibrate
+from arcset.evaluation.calibration.table import MOST_FOLLOWED, RateTable
 from arcset.evaluation.pairs import (
     BLOCK,
-    MOST_KEPT,
     SAMPLED,
     ImpostorPairs,
     Rows,
@@ -27,8 +33,10 @@ from arcset.evaluation.pairs import (
     unit_rows,
 )
 
+#: Numbers of images that thresholds are made for.
+IMAGES = (2, 3, 5, 10)
 MOST_SETS = 8  # of one identity
-MOST_SCORES = 2**23  # more sets are drawn where there are fewer scores than that
+MOST_SCORES = 2**22  # more sets are dealt where there are fewer scores than that
 
 
 @dataclass(frozen=True)
@@ -113,7 +121,7 @@ class TemplateScores(ImpostorPairs):
 
     @classmethod
     def draw(
-        cls, embeddings: Array, labels: Array, scoring: Scoring, images: int, most: int = MOST_KEPT
+        cls, embeddings: Array, labels: Array, scoring: Scoring, images: int, most: int = MOST_FOLLOWED
     ) -> "TemplateScores":
         """Of embeddings (N, D) and labels (N,), with sets of so many images.
 
@@ -152,6 +160,12 @@ class TemplateScores(ImpostorPairs):
             impostor=np.concatenate(impostor),
             stride=stride,
         )
+
+    def calibrate(self, prior: float | None) -> Calibration:
+        """The probability that a probe is of a set's identity."""
+        scores = np.concatenate((self.genuine, self.impostor))
+        same = np.repeat([True, False], [len(self.genuine), len(self.impostor)])
+        return calibrate(scores, same, "logistic", weights=np.where(same, 1, self.stride), prior=prior)
 
     def by_probe(self, accepted: int) -> tuple[Rows, Rows]:
         """Rows of probes, and rows that stand for sets; a set is no probe."""
@@ -207,14 +221,14 @@ class _Sets:
         own identity. The score with a set that holds the probe itself is −2.
         """
         step = max(1, BLOCK // max(len(self.units), self.members.size))
-        if self.scoring.best is None:  # the mean of products is the product with the mean
-            means = self.units[self.members].mean(axis=1)
+        means = self.units[self.members].mean(axis=1)
+        used, place = np.unique(self.members, return_inverse=True)
         for rows in np.split(probes, range(step, len(probes), step)):
-            if self.scoring.best is None:
+            if self.scoring.best is None:  # the mean of products is the product with the mean
                 scores = round_cosines(self.units[rows] @ means.T)
             else:
-                cosines = round_cosines(self.units[rows] @ self.units.T)
-                scores = self.scoring.score_sets(cosines[:, self.members])
+                cosines = round_cosines(self.units[rows] @ self.units[used].T)
+                scores = self.scoring.score_sets(cosines[:, place.reshape(self.members.shape)])
             is_own = self.identity[rows][:, None] == self.owner
             i, k = np.nonzero(is_own)
             held = (self.members[k] == rows[i][:, None]).any(axis=1)
@@ -227,3 +241,59 @@ class _Sets:
         probes = np.random.default_rng(0).choice(len(self.units), count, replace=False)
         scores = [scores[~is_own] for _, scores, is_own in self.blocks(probes)]
         return float(np.quantile(np.concatenate(scores), 1 - 0.8 * share))
+
+
+@dataclass(frozen=True)
+class Template:
+    """Rates and probabilities where each subject is a set of images.
+
+    Fields:
+        scoring: how a set is scored.
+        rates: by threshold; `samples_per_subject` is the number of images of a set.
+        calibration: from a score to a probability.
+    """
+
+    scoring: Annotated[str, Field(pattern=r"^(max|mean|top-[1-9][0-9]{0,5})$")]
+    rates: RateTable
+    calibration: Calibration
+
+    @property
+    def depth(self) -> float:
+        """How many images of a set its score is the mean of."""
+        return min(Scoring.of(self.scoring).best or math.inf, self.rates.samples_per_subject)
+
+    def fits(self, scoring: Scoring, images: float) -> bool:
+        """Whether a subject of so many images scores no more, or not more often."""
+        wanted = min(scoring.best or math.inf, images)
+        return self.rates.samples_per_subject <= images and self.depth <= wanted
+
+
+def make_templates(
+    embeddings: Array,
+    labels: Array,
+    scorings: Iterable[str],
+    images: Iterable[int],
+    groups: Rows | None = None,
+    prior: float | None = 0.5,
+) -> tuple[Template, ...]:
+    """For each scoring and number of images, as far as half of the identities have so many.
+
+    Parameters as in `make_thresholds`. Sets that score alike are made once: the mean of the best
+    three is that of all, of three.
+    """
+    sizes = np.unique(as_array(labels, "labels"), return_counts=True)[1]
+    made: dict[tuple[float, int], Template] = {}
+    words = [
+        (Scoring.of(word), check_count("images", count))
+        for word, count in product(scorings, images)
+    ]
+    for scoring, count in words:
+        key = min(scoring.best or math.inf, count), count
+        if count > 1 and key not in made and (sizes >= count).sum() >= max(2, len(sizes) / 2):
+            scores = TemplateScores.draw(embeddings, labels, scoring, count)
+            rates = RateTable.of(scores, count, groups, is_coarse=True)
+            if not len(scores.genuine):  # nobody has an image to spare: of sets of one fewer
+                fewer = TemplateScores.draw(embeddings, labels, scoring, count - 1)
+                scores = replace(scores, genuine=fewer.genuine)
+            made[key] = Template(scoring.word, rates, scores.calibrate(prior))
+    return tuple(made.values())
