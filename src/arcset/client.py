@@ -423,7 +423,7 @@ def _matches(result: dict[str, Any]) -> list[Match] | ServiceError:
 
 def _match(fields: dict[str, Any], **face: Any) -> Match:
     cosine = fields["cosine"]
-    names = ("subject", "probability", "threshold", "fpir", "reason", "rough")
+    names = ("subject", "probability", "threshold", "fpir", "reason", "rough", "published")
     return Match(
         cosine=math.nan if cosine is None else cosine,
         candidates=tuple(

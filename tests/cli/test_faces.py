@@ -89,6 +89,40 @@ def test_verify_embed_and_cluster(run, tmp_path):
     assert header == "path,group,left,top,width,height"
 
 
+def test_a_published_threshold_answers_and_says_whose_it_is(run):
+    faces = ("--faces", "yunet.onnx")
+    one, two = sorted(Path("others/George_Clooney").iterdir())
+    stranger = next(Path("strangers/Ben_Cohen").iterdir())
+    for other, code in ((two, 0), (stranger, 1)):
+        done = run("verify", "net.onnx", one, other, *faces, "--json", code=code)
+        found = json.loads(done.out)
+        assert (found["same"], found["threshold"], found["far"]) == (code == 0, 0.363, None)
+        assert "LFW" in found["published"]
+        assert "arcset calibrate" in found["note"]
+    run("enroll", "people.db", "first", "--model", "net.onnx", *faces)
+    done = run("identify", "people.db", one, "--json")
+    found = json.loads(done.out)
+    assert found["probes"][0]["subject"] == "George_Clooney"
+    assert found["probes"][0]["published"] == found["point"]["published"] is not None
+    assert (found["point"]["fpir"], done.err.count("\n")) == (None, 1)
+    run("identify", "people.db", one, "--fpir", "0.01", code=2)  # for which nobody vouches
+    done = run("cluster", "others", "--model", "net.onnx", *faces)
+    assert "published" in done.err
+
+
+def test_a_network_for_faces_is_calibrated_on_photos(run, tmp_path):
+    Image.new("RGB", (200, 200), "teal").save(tmp_path / "others/Juanes/wall.png")
+    faces = ("--faces", "yunet.onnx")
+    done = run("calibrate", "net.onnx", "others", *faces, "--out", "own.onnx")
+    assert "4 identities, 8 samples" in done.out
+    assert "wall.png: shows no face" in done.err
+    one, two = sorted(Path("others/George_Clooney").iterdir())
+    found = json.loads(run("verify", "own.onnx", one, two, *faces, "--json").out)
+    assert (found["published"], found["threshold"] == 0.363) == (None, False)
+    run("enroll", "people.db", "first", "--model", "net.onnx", *faces)
+    run("identify", "people.db", one, "--model", "own.onnx")  # the same model, with thresholds
+
+
 def test_no_face_is_one_line(run, tmp_path):
     Image.new("RGB", (200, 200), "teal").save(tmp_path / "wall.png")
     faces = ("--faces", "yunet.onnx")

@@ -82,7 +82,8 @@ def test_without_a_calibration_it_says_how_to_get_one(identify, tmp_path):
     assert "4 undecided" in done.out
     assert "'run'" in done.err
     assert "`arcset gallery calibrate people.db FOLDER`" in done.err
-    assert "`arcset evaluate RUN`" in done.err
+    assert "`arcset calibrate MODEL FOLDER`" in done.err
+    assert done.err.count("\n") == 1
     content = json.loads(identify("probes", "--json").out)
     assert content["point"] is None
     for probe in content["probes"]:

@@ -164,7 +164,7 @@ def test_without_a_calibration_verify_is_undecided_and_says_how_to_get_one(tmp_p
     assert (answer.same, answer.decided, answer.reason) == (None, False, "no calibration")
     assert not answer
     assert -1 <= answer.cosine <= 1
-    assert "arcset evaluate RUN" in answer.note
+    assert "arcset calibrate MODEL FOLDER" in answer.note
     with pytest.raises(OptionError, match=r"far=0\.01.*plain"):
         recognizer.verify(pictures[0], pictures[1], far=0.01)
     answer = recognizer.verify(pictures[0], pictures[1], threshold=0.2)

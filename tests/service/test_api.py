@@ -198,11 +198,17 @@ def test_what_a_gallery_without_calibration_and_images_lacks(tmp_path):
     path = small_gallery(tmp_path, ["anna"], 1, keep_images=False, calibrated=False)
     image = pattern(tmp_path / "photos", "anna")
     with served(path, "--no-log") as server:
-        for asked in (
-            server.form("/v1/identify", ("image", image)),
-            server.form("/v1/verify", ("subject", "anna"), ("image", image)),
-        ):
-            assert (asked.status, asked.code) == (409, "no_calibration")
+        asked = server.form("/v1/identify?fpir=0.01", ("image", image))
+        assert (asked.status, asked.code) == (409, "no_calibration")
+        verified = server.form("/v1/verify", ("subject", "anna"), ("image", image)).json()
+        answered = server.form("/v1/identify", ("image", image)).json()
+        (found,) = answered["results"]
+        assert found["candidates"][0]["subject"] == "anna"
+        assert (found["subject"], answered["threshold"]) == (verified["same"], None) == (None, None)
+        for one in (found, verified):
+            assert (one["decided"], one["reason"]) == (False, "no calibration")
+        assert "alibrate" in answered["note"]
+        assert "arcset calibrate" in verified["note"]
         (found,) = server.form("/v1/identify?threshold=0.5", ("image", image)).json()["results"]
         assert (found["subject"], found["reason"]) == ("anna", "above threshold")
         (sample,) = server.get("/v1/subjects/anna/samples").json()["samples"]

@@ -27,6 +27,7 @@ VERBS = {
     "train": "Train one embedding and measure it on known and on unseen classes.",
     "compare": "Train several losses with the same data, network and seeds, and compare them.",
     "evaluate": "Judge an embedding on identities that took no part in training.",
+    "calibrate": "Find a model's thresholds on identities that it has never seen.",
     "embed": "Embed images with a trained run, into a file, or a folder for millions.",
     "explain": "Walk one image through a run, from its embedding to the probabilities.",
     "film": "Film the embeddings of one or several runs over the epochs, side by side.",

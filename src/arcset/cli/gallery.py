@@ -11,6 +11,7 @@ from arcset.cli.output import (
     print_text,
     progress_bar,
     say,
+    tell_notes,
     tell_skipped,
 )
 from arcset.errors import InputError, OptionError
@@ -278,8 +279,8 @@ def calibrate(
     """Calibrate a gallery: thresholds and probabilities of its own.
 
     For models without a calibration, and where people look different from those
-    the model was calibrated on. It takes at least ten identities with two images
-    each, and some hundred for low rates.
+    the model was calibrated on. Few identities give a rough threshold; low rates
+    take some hundred with two images each.
 
     Example: arcset gallery calibrate people.db others/
     """
@@ -294,7 +295,8 @@ def calibrate(
         calibrated = calibrate_gallery(
             file, data, model=model, faces=faces, device=device, progress=progress
         )
-    tell_skipped(calibrated.skipped)
+    tell_skipped(calibrated.identities.skipped)
+    tell_notes(calibrated.identities.notes)
     for twins in calibrated.alike[:_NAMED_PAIRS]:
         say(f"note: are these one person? {twins}; if so, use `arcset gallery merge`")
     print_result(json, calibrated.json(), f"{_calibration_table(calibrated)}\n\n{calibrated.point}")

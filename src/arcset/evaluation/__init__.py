@@ -27,7 +27,7 @@ Which threshold, and how sure is all that?
 - `assess`: everything at once. `paired`, `differences`: two models on the same draws.
 """
 
-from arcset.evaluation.assessment import Assessment, Realized, assess, differences
+from arcset.evaluation.assessment import Assessment, assess, differences
 from arcset.evaluation.bootstrap import Difference, paired
 from arcset.evaluation.calibration import (
     Calibration,
@@ -52,6 +52,7 @@ from arcset.evaluation.geometry import (
     silhouette,
 )
 from arcset.evaluation.identification import Identification, Trial, identification, trial
+from arcset.evaluation.realized import Realized
 from arcset.evaluation.results import Interval, Result
 from arcset.evaluation.retrieval import Retrieval, retrieval
 from arcset.evaluation.verification import (

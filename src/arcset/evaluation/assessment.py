@@ -17,132 +17,40 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from arcset.errors import ArcsetError, InputError
+from arcset.errors import InputError
 from arcset.evaluation.arrays import (
     Array,
-    as_array,
     class_numbers,
     embedding_matrix,
     normalize_rows,
     read_labelled,
 )
-from arcset.evaluation.bootstrap import DRAWS, SEED, Difference, paired
+from arcset.evaluation.bootstrap import DRAWS, SEED, Difference, groups_of, paired
 from arcset.evaluation.calibration import (
     Reliability,
     Thresholds,
     make_thresholds,
-    pair_cosines,
-    reliability,
 )
 from arcset.evaluation.few_shot import FewShot, few_shot
 from arcset.evaluation.geometry import Angles, angle_samples, angles
 from arcset.evaluation.identification import Identification, identification, trial
 from arcset.evaluation.measures import PARTS, measure_of, measures_of, short_name, weighty
-from arcset.evaluation.pairs import SortedRows, count_all_pairs
-from arcset.evaluation.rates import Roc
-from arcset.evaluation.results import Interval, Missing, Result
+from arcset.evaluation.realized import (
+    HEADING,
+    Realized,
+    cross_fit,
+    measure_far,
+    measure_fpir,
+    measure_reliability,
+)
+from arcset.evaluation.results import Missing, Result
 from arcset.evaluation.retrieval import Retrieval, retrieval
 from arcset.evaluation.verification import Verification, verification
 from arcset.files import finite
 from arcset.text import columns, html_table
 
 FEW = 20  # identities below which an interval over them is itself a guess
-
-
-@dataclass(frozen=True)
-class Realized:
-    """One threshold, used on identities of which it knows nothing.
-
-    kind: FAR (pairs) or FPIR (search in a gallery). wanted: the rate it was made for.
-    expected: the 95 % prediction interval of the rate on a set like this one.
-    seen: the rate. accepted: the share of genuine pairs (TAR) or of enrolled probes (DIR) accepted.
-    gallery: subjects in the gallery; None for FAR.
-    extrapolated: whether the gallery is larger than the validation identities can fill.
-    """
-
-    kind: str
-    wanted: float
-    threshold: float
-    expected: Interval
-    seen: float
-    accepted: float
-    gallery: int | None = None
-    extrapolated: bool = False
-
-    @property
-    def kept(self) -> bool:
-        """Whether the rate seen lies in the interval."""
-        return self.expected.low <= self.seen <= self.expected.high
-
-    def _cells(self) -> list[str]:
-        """The cells of a table under `HEADING`."""
-        low, high = self.expected
-        remarks = ["" if self.kept else "outside", "extrapolated" if self.extrapolated else ""]
-        return [
-            f"{self.kind} {self.wanted:g}",
-            f"{self.threshold:.4f}",
-            f"{self.seen:.2g}",
-            f"[{low:.2g}, {high:.2g}]",
-            f"{self.accepted:.4f}",
-            ", ".join(filter(None, remarks)),
-        ]
-
-    def json(self) -> dict[str, Any]:
-        content = {**self.__dict__, "expected": list(self.expected), "kept": self.kept}
-        return dict(finite(content))
-
-
-HEADING = ("wanted", "threshold", "seen", "expected", "accepted", "")
-
-
-def _realized_far(
-    thresholds: Thresholds, embeddings: npt.NDArray[Any], labels: npt.NDArray[np.intp]
-) -> list[Realized]:
-    """Every FAR that `thresholds` know, on all pairs of other identities."""
-    counts = count_all_pairs(SortedRows.build(embeddings, labels))
-    roc, identities = Roc.of(counts), int(labels.max()) + 1
-    each = max(1, round(len(labels) / identities))
-    realized = []
-    for item in thresholds.fars:
-        accepted = len(counts.scores) - int(np.searchsorted(counts.scores, item.threshold))
-        expected = item.expect(identities, samples_per_identity=each)
-        rates = float(roc.far[accepted]), float(roc.tar[accepted])
-        realized.append(Realized("FAR", item.far, item.threshold, expected, *rates))
-    return realized
-
-
-def _realized_fpir(thresholds: Thresholds, searched: Identification) -> list[Realized]:
-    """Every FPIR that `thresholds` know and can tell for a gallery of this size."""
-    realized: list[Realized] = []
-    if not searched.unmated or not searched.mated:
-        return realized
-    size, unknown = searched.subjects, searched.unmated_identities
-    each = max(1, round(searched.unmated / unknown))
-    for rate in dict.fromkeys(item.fpir for item in thresholds.fpirs):
-        try:
-            item = thresholds.for_fpir(rate, gallery=size)
-        except ArcsetError:  # the validation identities do not support it at this size
-            continue
-        expected = item.expect(unknown, probes_per_identity=each)
-        rates = searched.rates_at(item.threshold)
-        realized.append(
-            Realized("FPIR", rate, item.threshold, expected, *rates, size, item.extrapolated)
-        )
-    return realized
-
-
-def _realized_reliability(
-    thresholds: Thresholds, embeddings: npt.NDArray[Any], labels: npt.NDArray[np.intp]
-) -> Reliability:
-    """Whether the probabilities keep what they say, on pairs of other identities.
-
-    Genuine and impostor pairs are weighted to the prior that the probabilities are for.
-    """
-    cosines, same, weights = pair_cosines(embeddings, labels)
-    prior = thresholds.calibration.prior
-    for kind, share in ((same, prior), (~same, 1 - prior)):
-        weights[kind] *= share * len(weights) / weights[kind].sum()
-    return reliability(thresholds.probability(cosines), same, weights=weights)
+FEW_FOR_THRESHOLDS = 50  # validation identities below which those evaluated help
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -153,9 +61,11 @@ class Assessment:
     shape: the Dunn index, trimmed and not, the silhouette, and whatever else `evaluation.measures`
         has a function for, of unit embeddings; NaN where it is not defined.
     own_angles, other_angles: of each sample to its class's mean and to the nearest other (N,).
-    thresholds: made from the validation identities; None without these.
+    thresholds: made from the validation identities, and from those evaluated where there are fewer
+        than 50; None without validation.
     realized: what those thresholds do on this set, of which they know nothing.
-    reliability: how well their probabilities keep what they say on this set.
+    reliability: how well their probabilities keep what they say on this set, likewise.
+    cross_fitted: whether the last two are from four fifths of the identities tried on the last.
     """
 
     samples: int
@@ -172,6 +82,7 @@ class Assessment:
     thresholds: Thresholds | None = None
     realized: tuple[Realized, ...] = ()
     reliability: Reliability | None = None
+    cross_fitted: bool = False
     missing: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -209,11 +120,14 @@ class Assessment:
         ]
         if shape:
             blocks[PARTS["shape"]] = columns(["measure", "value"], shape)
+        where = (
+            "each fifth of the identities left out in turn" if self.cross_fitted else "used here"
+        )
         if self.realized:
-            rows = [item._cells() for item in self.realized]
-            blocks["Thresholds from validation, used here"] = columns(HEADING, rows)
+            rows = [item.cells() for item in self.realized]
+            blocks[f"Thresholds from validation, {where}"] = columns(HEADING, rows)
         if self.reliability is not None:
-            blocks[f"{PARTS['reliability']}, used here"] = self.reliability.table()
+            blocks[f"{PARTS['reliability']}, {where}"] = self.reliability.table()
         if self.missing:
             reasons = [f"{name.replace('_', ' ')}: {why}" for name, why in self.missing.items()]
             blocks["Not measured"] = "\n".join(reasons)
@@ -244,6 +158,7 @@ class Assessment:
             **{name: part.json() for name, part in self.results().items()},
             "shape": finite(dict(self.shape)),
             "thresholds": None if self.thresholds is None else self.thresholds.summary(),
+            "cross_fitted": self.cross_fitted,
             "realized": [item.json() for item in self.realized],
             "reliability": None if self.reliability is None else self.reliability.json(),
             "missing": dict(self.missing),
@@ -257,6 +172,8 @@ def assess(
     centers: Array | None = None,
     center_labels: Array | None = None,
     validation: tuple[Array, Array] | None = None,
+    groups: Array | None = None,
+    validation_groups: Array | None = None,
     made_from: dict[str, Any] | None = None,
     intervals: bool = True,
     draws: int = DRAWS,
@@ -271,23 +188,33 @@ def assess(
         embeddings, labels: (N, D) and (N,) integers.
         centers, center_labels: (C, D) and (C,), the classifier's, for the table of angles.
         validation: embeddings and labels of *other* identities, to make thresholds from.
+        groups: (N,), of which whole ones are drawn for intervals, see `bootstrap`.
+        validation_groups: those of the validation embeddings, as `make_thresholds` takes them.
         made_from: what to write into these thresholds about their origin.
         intervals, draws, seed: 95 % intervals over draws of identities.
         enrolled: share of the identities that the identification trial enrolls.
         shots, ways: of few-shot episodes; fewer ways where there are fewer identities.
 
-    Raises `InputError` for arrays that cannot be measured at all, and where validation and
-    evaluation share identities.
+    Raises `InputError` for arrays that cannot be measured at all, for an identity in two groups,
+    and where validation and evaluation share identities.
     """
     matrix, distinct, numbers = read_labelled(embeddings, labels)
     missing = Missing()
-    options: dict[str, Any] = {"intervals": intervals, "draws": draws, "seed": seed}
+    owners = groups_of(numbers, groups)
+    each = None if owners is None else owners[numbers]
+    drawing: dict[str, Any] = {"intervals": intervals, "draws": draws, "seed": seed}
+    options = {**drawing, "groups": each}
 
     def search() -> Identification:
         chosen = trial(numbers, enrolled=enrolled, seed=seed)
         gallery, probes = chosen.gallery, chosen.probes
         return identification(
-            matrix[gallery], numbers[gallery], matrix[probes], numbers[probes], **options
+            matrix[gallery],
+            numbers[gallery],
+            matrix[probes],
+            numbers[probes],
+            probe_groups=None if each is None else each[probes],
+            **drawing,
         )
 
     def play_episodes() -> FewShot:
@@ -300,11 +227,10 @@ def assess(
 
     spread = missing.attempt("angle_samples", lambda: angle_samples(matrix, numbers))
     own_angles, other_angles = (None, None) if spread is None else spread
-    thresholds = None
+    made = None
     if validation is not None:
-        thresholds = missing.attempt(
-            "thresholds", lambda: _thresholds(validation, distinct, made_from or {})
-        )
+        known = matrix, distinct[numbers]
+        made = missing.attempt("thresholds", lambda: _make(validation, known, made_from or {}))
     searched = missing.attempt("identification", search)
     assessment = Assessment(
         samples=len(matrix),
@@ -322,18 +248,25 @@ def assess(
         other_angles=other_angles,
         missing=missing,
     )
-    if thresholds is None:
+    if made is None:
         return assessment
-    realized = _realized_far(thresholds, matrix, numbers)
-    if searched is not None:
-        realized += _realized_fpir(thresholds, searched)
+    thresholds, pooled = made
+
+    def try_thresholds() -> tuple[list[Realized], Reliability]:
+        if pooled is not None:
+            return cross_fit(thresholds, *pooled)
+        realized = measure_far(thresholds, matrix, numbers)
+        if searched is not None:
+            realized += measure_fpir(thresholds, searched)
+        return realized, measure_reliability(thresholds, matrix, numbers)
+
+    realized, kept = missing.attempt("reliability", try_thresholds) or ([], None)
     return replace(
         assessment,
         thresholds=thresholds,
         realized=tuple(realized),
-        reliability=missing.attempt(
-            "reliability", lambda: _realized_reliability(thresholds, matrix, numbers)
-        ),
+        reliability=kept,
+        cross_fitted=pooled is not None,
     )
 
 
@@ -379,16 +312,28 @@ def differences(first: Assessment, second: Assessment) -> list[Difference]:
     return gains
 
 
-def _thresholds(
-    validation: tuple[Array, Array], distinct: npt.NDArray[Any], made_from: dict[str, Any]
-) -> Thresholds:
-    shared = np.intersect1d(as_array(validation[1], "validation labels"), distinct)
+def _make(
+    validation: tuple[Array, Array],
+    known: tuple[npt.NDArray[Any], npt.NDArray[Any]],
+    made_from: dict[str, Any],
+) -> tuple[Thresholds, tuple[npt.NDArray[Any], npt.NDArray[np.intp]] | None]:
+    """Thresholds from validation identities; where these are few, from those evaluated as well.
+
+    Then also the embeddings and labels that they were made from.
+    """
+    matrix, distinct, numbers = read_labelled(*validation)
+    shared = np.intersect1d(distinct, known[1])
     if len(shared):
         raise InputError(
             f"{len(shared)} identities are in validation and evaluation alike, the first "
             f"{shared[0]}; thresholds chosen on what is reported on promise too much"
         )
-    return make_thresholds(*validation, made_from=made_from)
+    if len(distinct) >= FEW_FOR_THRESHOLDS:
+        return make_thresholds(*validation, made_from=made_from), None
+    rows = np.concatenate((matrix, known[0]))
+    labels = np.concatenate((distinct[numbers], known[1]))
+    pooled = rows, np.unique(labels, return_inverse=True)[1]
+    return make_thresholds(*pooled, made_from={**made_from, "part": "held-out"}), pooled
 
 
 @dataclass(frozen=True)

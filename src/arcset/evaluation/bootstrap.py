@@ -5,15 +5,17 @@ whole identities are drawn, with replacement, as many as there are. An identity 
 weighs w: its genuine pairs w, its impostor pairs with an identity drawn v times w·v. Copies of one
 identity never meet, as their pairs would be called impostors while showing the same person.
 
-- `identity_weights` draws them. `draw_curves` says what thresholds accept in each draw: every pair
-  is weighted, or where there are many, a sample of them (`sample_pairs`).
+- `identity_weights` draws them; `Resampling` draws whole groups of them where asked to, such as
+  alphabets or sites. A group drawn w times weighs w, and its copies never meet, either.
+- `draw_curves` says what thresholds accept in each draw: every pair is weighted, or where there are
+  many, a sample of them (`sample_pairs`).
 - In a search an identity plays two parts: its queries may miss, and it may stand in the way of the
   queries of others. Draws of queries show the first only; `search_error` knows both.
 - `paired` compares two models on the same draws, so that what makes a draw hard is hard for both.
 """
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,10 +25,11 @@ from scipy.special import ndtri, stdtrit
 
 from arcset.checks import check_count
 from arcset.errors import InputError
+from arcset.evaluation.arrays import Array, as_array
 from arcset.evaluation.measures import measure_of
 from arcset.evaluation.pairs import CELLS, STEPS, Rows, Scores, SortedRows, cell_numbers
 from arcset.evaluation.rates import Floats, Roc
-from arcset.evaluation.results import LEVEL, Interval, Result, central, student
+from arcset.evaluation.results import LEVEL, Interval, Replicates, Result, central, student
 
 DRAWS = 1000
 SEED = 0
@@ -52,6 +55,72 @@ def identity_weights(identities: int, draws: int = DRAWS, seed: int = SEED) -> F
     generator = np.random.default_rng(check_count("seed", seed, least=0))
     even = np.full(identities, 1 / identities)
     return generator.multinomial(identities, even, size=draws).astype(np.float64)
+
+
+def groups_of(numbers: Rows, groups: Array | None) -> Rows | None:
+    """The number of each identity's group (I,), where whole `groups` (N,) are to be drawn.
+
+    numbers: the identity of each row (N,). Raises `InputError` where an identity lies in two.
+
+        >>> groups_of(np.array([0, 1, 1]), ["Latin", "Greek", "Greek"])
+        array([1, 0])
+    """
+    if groups is None:
+        return None
+    array = as_array(groups, "groups")
+    if array.shape != numbers.shape:
+        raise InputError(
+            f"groups have shape {array.shape}, expected {numbers.shape}: one group per embedding"
+        )
+    names, each = np.unique(array, return_inverse=True)
+    owners = np.zeros(int(numbers.max()) + 1, dtype=np.intp)
+    owners[numbers] = each
+    odd = np.flatnonzero(owners[numbers] != each)
+    if len(odd):
+        both = names[each[odd[0]]], names[owners[numbers[odd[0]]]]
+        raise InputError(
+            f"row {odd[0]} lies in the group {both[0]!s} and another of its identity in {both[1]!s}"
+            ": whole groups can be drawn only where each identity lies in one"
+        )
+    return owners
+
+
+@dataclass(frozen=True, eq=False)
+class Resampling:
+    """Who is drawn anew: each identity, or whole groups of them.
+
+    units: for each identity the number of what it is drawn with (I,).
+    weights: how often each of these is drawn (B, U).
+    key: says which draws these are, see `draw_key`.
+    """
+
+    units: Rows
+    weights: Floats
+    key: str
+
+    @classmethod
+    def of(
+        cls, labels: npt.NDArray[Any], groups: Rows | None, draws: int, seed: int
+    ) -> "Resampling":
+        """Of the distinct `labels` (I,), or the groups that they are in (I,)."""
+        if groups is None:
+            units, named = np.arange(len(labels)), labels
+        else:
+            units = np.unique(groups, return_inverse=True)[1]
+            named = np.concatenate((labels, units))
+        weights = identity_weights(int(units.max()) + 1, draws, seed)
+        return cls(units, weights, draw_key(named, seed, draws))
+
+    @property
+    def of_identities(self) -> Floats:
+        """How often each identity is drawn (B, I)."""
+        return np.take(self.weights, self.units, axis=1)
+
+    def replicates(
+        self, values: Mapping[str, Floats], errors: Mapping[str, float] | None = None
+    ) -> Replicates:
+        """What measures come to in these draws."""
+        return Replicates(values, self.weights.shape[1], self.key, errors or {})
 
 
 def draw_key(labels: npt.NDArray[Any], seed: int = SEED, draws: int = DRAWS) -> str:
@@ -81,8 +150,8 @@ def draw_means(values: npt.NDArray[Any], whose: Rows, weights: Floats) -> Floats
 class WeightedPairs:
     """Genuine or impostor pairs, or a sample of them, in the order of their points.
 
-    left, right: the identities of each (P,); −1 for one that always weighs 1. A genuine pair has
-        its identity on the left only.
+    left, right: the identities (or groups, where these are drawn) of each (P,); −1 for one that
+        always weighs 1. A pair within what is drawn, as genuine ones are, has it on the left only.
     point: the number of the first threshold of a curve that accepts it (P,), ascending.
     times: how many pairs there are of these identities at this point (P,).
     counts: how many pairs there are at each point of the curve, chosen or not (T,).
@@ -111,8 +180,7 @@ class WeightedPairs:
         cls, left: Rows, right: Rows | None, scores: npt.NDArray[Any], roc: Roc
     ) -> "WeightedPairs":
         """All pairs with these scores, at the points of a curve; genuine without a right side."""
-        if right is None:
-            right = np.full(len(left), -1)
+        right = np.full(len(left), -1) if right is None else np.where(left == right, -1, right)
         point = points_of_cells(roc)[cell_numbers(scores.astype(np.float32))]
         return cls.sort(left, right, point, np.bincount(point, minlength=len(roc)))
 
@@ -140,8 +208,8 @@ def points_of_cells(roc: Roc) -> npt.NDArray[np.int16]:
     return (len(roc) - accepting).astype(np.int16)
 
 
-def sample_pairs(rows: SortedRows, roc: Roc) -> tuple[WeightedPairs, WeightedPairs]:
-    """Genuine and impostor pairs of rows, at the points of a curve.
+def sample_pairs(rows: SortedRows, roc: Roc, units: Rows) -> tuple[WeightedPairs, WeightedPairs]:
+    """Genuine and impostor pairs of rows, at the points of a curve; `units` as of `Resampling`.
 
     All pairs of a kind up to `MOST_PAIRS`. Of more, at most as many, each of which stands for
     several: one half spread evenly over all pairs, so that there are many where most pairs lie, the
@@ -163,8 +231,9 @@ def sample_pairs(rows: SortedRows, roc: Roc) -> tuple[WeightedPairs, WeightedPai
             if block.mixed:
                 taken &= rows.kinds(block)[kind]
             i, j = np.nonzero(taken)
-            right = rows.numbers[block.left + j] if kind else np.full(len(j), -1)
-            chosen[kind].append(np.stack((rows.numbers[block.top + i], right, points[i, j])))
+            left, right = units[rows.numbers[block.top + i]], units[rows.numbers[block.left + j]]
+            right = np.where(left == right, -1, right)
+            chosen[kind].append(np.stack((left, right, points[i, j])))
     genuine, impostor = (
         WeightedPairs.sort(left, right, point, each)
         for (left, right, point), each in zip(
@@ -249,7 +318,8 @@ def find_blocked(
     Parameters:
         searches: some queries at a time: the identity of each (b,), and how many entries of each of
             C classes come before its first hit (b, C).
-        identities: the identity that each class is of (C,), or −1 for one that is never drawn.
+        identities: what each class is drawn with, its identity or group (C,), or −1 for one that
+            is never drawn.
 
     As pairs (P, 2) of the query's identity and that one, as `search_error` wants them.
     """
@@ -259,7 +329,7 @@ def find_blocked(
         for k, pairs in blocked.items():
             row, column = np.nonzero((total >= k) & (total - ahead < k))
             both = np.stack((whose[row], identities[column]), axis=1)
-            pairs.append(both[both[:, 1] >= 0])
+            pairs.append(both[(both[:, 1] >= 0) & (both[:, 0] != both[:, 1])])
     return {k: np.concatenate(pairs) for k, pairs in blocked.items()}
 
 

@@ -15,9 +15,9 @@ import numpy.typing as npt
 from arcset.checks import check_count
 from arcset.errors import InputError
 from arcset.evaluation.arrays import Array, read_labelled
-from arcset.evaluation.bootstrap import DRAWS, draw_key, draw_means, identity_weights
+from arcset.evaluation.bootstrap import DRAWS, Resampling, draw_means, groups_of
 from arcset.evaluation.pairs import Rows, round_cosines, unit_rows
-from arcset.evaluation.results import Replicates, Result
+from arcset.evaluation.results import Result
 from arcset.text import plural
 
 BLOCK_NUMBERS = 2**21  # numbers of rows held at once, 8 MB
@@ -97,6 +97,7 @@ def few_shot(
     seed: int = 0,
     intervals: bool = False,
     draws: int = DRAWS,
+    groups: Array | None = None,
 ) -> FewShot:
     """Accuracy over random episodes of N ways and K shots, by nearest prototype.
 
@@ -116,6 +117,7 @@ def few_shot(
         intervals: whether to add the 95 % interval over identities. The episodes stay, and so does
             who is compared with whom; the eligible identities are drawn anew, `draws` times from
             `seed`, and each query weighs as often as its own identity was drawn.
+        groups: (N,), to draw whole groups of identities, see `bootstrap`.
 
     Raises `InputError` for fewer than `ways` identities with `shots` + `queries` samples, and where
     the support of an identity cancels out.
@@ -156,10 +158,12 @@ def few_shot(
     whose, right = np.concatenate(people), np.concatenate(answers)
     replicates = None
     if intervals:
-        weights = identity_weights(len(eligible), draws, seed)
-        drawn = draw_means(right.reshape(-1, queries), whose.ravel(), weights).mean(axis=1)
-        key = draw_key(distinct[eligible], seed, draws)
-        replicates = Replicates({"accuracy": drawn}, len(eligible), key)
+        owners = groups_of(numbers, groups)
+        owners = None if owners is None else owners[eligible]
+        resampling = Resampling.of(distinct[eligible], owners, draws, seed)
+        each_query = right.reshape(-1, queries)
+        drawn = draw_means(each_query, whose.ravel(), resampling.of_identities).mean(axis=1)
+        replicates = resampling.replicates({"accuracy": drawn})
     error = math.nan
     if episodes > 1:
         error = float(right.mean(axis=(1, 2)).std(ddof=1) / math.sqrt(episodes))

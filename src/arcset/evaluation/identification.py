@@ -28,17 +28,17 @@ from arcset.evaluation.bootstrap import (
     DRAWS,
     MOST_SCORES,
     SEED,
+    Resampling,
     WeightedPairs,
     draw_curves,
-    draw_key,
     draw_means,
     find_blocked,
-    identity_weights,
+    groups_of,
     search_error,
 )
 from arcset.evaluation.pairs import Rows, ScoreCounts, Scores, cosine_blocks, unit_rows
 from arcset.evaluation.rates import Floats, Roc, best_rate
-from arcset.evaluation.results import Replicates, Result
+from arcset.evaluation.results import Result
 from arcset.text import plural
 
 SCORINGS = ("max", "mean")
@@ -297,6 +297,7 @@ def identification(
     intervals: bool = False,
     draws: int = DRAWS,
     seed: int = SEED,
+    probe_groups: Array | None = None,
 ) -> Identification:
     """Search every probe in the gallery, by cosine: closed set, and open set with strangers.
 
@@ -313,6 +314,7 @@ def identification(
             mated and non-mated together, are drawn anew, `draws` times from `seed`. Every draw
             has its own threshold; one with fewer than 1/FPIR non-mated probes is left out.
             Intervals of ranks also cover other galleries of that size, see `search_error`.
+        probe_groups: (P,), to draw whole groups of identities, see `bootstrap`.
 
     The rank of the own subject is 1 plus the number of other subjects that score as much or more:
     ties count against the model. Scores are rounded as `pairs` says.
@@ -345,12 +347,13 @@ def identification(
     outcomes = _search(entries, units, identity_numbers, own)
     replicates = None
     if intervals:
-        weights = identity_weights(len(identities), draws, seed)
-        replicates = Replicates(
-            outcomes.draw(asked_ranks, asked_rates, weights),
-            len(identities),
-            draw_key(identities, seed, draws),
-            _rank_errors(outcomes, asked_ranks, entries, units, identity_numbers, own),
+        owners = groups_of(identity_numbers, probe_groups)
+        resampling = Resampling.of(identities, owners, draws, seed)
+        replicates = resampling.replicates(
+            outcomes.draw(asked_ranks, asked_rates, resampling.of_identities),
+            _rank_errors(
+                outcomes, asked_ranks, entries, units, identity_numbers, own, resampling.units
+            ),
         )
     mated, unmated = len(outcomes.own), len(outcomes.best)
     points = {fpir: outcomes.roc.at(fpir, unmated) for fpir in asked_rates}
@@ -404,15 +407,17 @@ def _rank_errors(
     probes: npt.NDArray[np.float32],
     identities: Rows,
     own: Rows,
+    drawn: Rows,
 ) -> dict[str, float]:
     """The standard errors of the shares within each of `ranks`, by their names.
 
-    Subjects that no probe is of are no identities that could be drawn, and stay.
+    drawn: for each identity the number of what it is drawn with. Subjects that no probe is of are
+    no identities that could be drawn, and stay.
     """
     if not len(outcomes.rank):
         return {}
-    identity_of = np.full(len(entries.starts), -1)
-    identity_of[own[own >= 0]] = np.flatnonzero(own >= 0)
+    drawn_with = np.full(len(entries.starts), -1)
+    drawn_with[own[own >= 0]] = drawn[own >= 0]
     mated = np.flatnonzero(own[identities] >= 0)
     just = np.flatnonzero(np.isin(outcomes.rank - 1, ranks))  # would be within, but for one subject
 
@@ -421,10 +426,11 @@ def _rank_errors(
             whose = outcomes.mated[just[part]]
             ahead = scores >= scores[np.arange(len(scores)), own[whose], None]
             ahead[np.arange(len(scores)), own[whose]] = False
-            yield whose, ahead
+            yield drawn[whose], ahead
 
-    blocked = find_blocked(searches(), identity_of, ranks)
+    blocked = find_blocked(searches(), drawn_with, ranks)
+    mated_with, units = drawn[outcomes.mated], int(drawn.max()) + 1
     return {
-        f"rank[{k:g}]": search_error(outcomes.rank > k, outcomes.mated, pairs, len(own))
+        f"rank[{k:g}]": search_error(outcomes.rank > k, mated_with, pairs, units)
         for k, pairs in blocked.items()
     }

@@ -85,9 +85,13 @@ def student(identities: int, level: float = LEVEL) -> float:
 
 
 def share_interval(
-    share: float, error: float, identities: int, trials: float = Measure.trials
+    share: float,
+    error: float,
+    identities: int,
+    trials: float = Measure.trials,
+    level: float = LEVEL,
 ) -> Interval:
-    """Wilson's 95 % interval of a share p with a standard error, for few identities too.
+    """Wilson's interval of a share p with a standard error, for few identities too.
 
     The variance of a share of m independent trials is p(1 − p)/m, so an error e tells of
     m = p(1 − p)/e² trials. Where few errors were seen, e is a guess, and where none was seen, 0.
@@ -104,7 +108,7 @@ def share_interval(
     """
     variance, most = share * (1 - share), trials * identities
     m = (variance + 1 / most) / (error**2 + 1 / most**2)
-    t = student(identities)
+    t = student(identities, level)
     center = (share + t**2 / (2 * m)) / (1 + t**2 / m)
     reach = t * math.sqrt(variance / m + t**2 / (4 * m**2)) / (1 + t**2 / m)
     # Rounding must not leave the value itself outside.

@@ -20,15 +20,15 @@ from arcset.evaluation.arrays import Array, find_labels, read_labelled
 from arcset.evaluation.bootstrap import (
     DRAWS,
     SEED,
-    draw_key,
+    Resampling,
     draw_means,
     find_blocked,
-    identity_weights,
+    groups_of,
     search_error,
 )
 from arcset.evaluation.pairs import HALF_STEP, STEPS, Rows, Scores, cosine_blocks, unit_rows
 from arcset.evaluation.rates import Floats
-from arcset.evaluation.results import Replicates, Result
+from arcset.evaluation.results import Result
 
 Right = npt.NDArray[np.bool_]
 
@@ -166,6 +166,7 @@ def retrieval(
     intervals: bool = False,
     draws: int = DRAWS,
     seed: int = SEED,
+    groups: Array | None = None,
 ) -> Retrieval:
     """Search by each embedding and see how many of the nearest are of its class.
 
@@ -177,6 +178,7 @@ def retrieval(
             searches all others.
         intervals, draws, seed: see `bootstrap`. Identities of the queries are drawn; the
             references stay as they are, except for recall, see `search_error`.
+        groups: (N,) of the queries, to draw whole groups of identities.
 
     Queries without any reference of their class are left out, and counted. Equal cosines are
     ranked against us: references of another class come first. Cosines are rounded as `pairs` says.
@@ -225,12 +227,11 @@ def retrieval(
     )
     if not intervals:
         return result
-    drawn = draw_means(values, search.numbers, identity_weights(len(distinct), draws, seed))
-    replicates = Replicates(
-        values=dict(zip(result.measures(), drawn.T, strict=True)),
-        identities=len(distinct),
-        key=draw_key(distinct, seed, draws),
-        errors=_recall_errors(search, depths, values, len(distinct)),
+    resampling = Resampling.of(distinct, groups_of(numbers, groups), draws, seed)
+    drawn = draw_means(values, search.numbers, resampling.of_identities)
+    replicates = resampling.replicates(
+        dict(zip(result.measures(), drawn.T, strict=True)),
+        _recall_errors(search, depths, values, resampling.units),
     )
     return replace(result, replicates=replicates)
 
@@ -255,23 +256,20 @@ def _per_query(search: Search, ks: list[int]) -> Floats:
     return values
 
 
-def _recall_errors(
-    search: Search, ks: list[int], values: Floats, identities: int
-) -> dict[str, float]:
+def _recall_errors(search: Search, ks: list[int], values: Floats, drawn: Rows) -> dict[str, float]:
     """The standard errors of recall at each k, by its name; `values` are those of the queries.
 
-    Classes of references that no query has are no identities that could be drawn.
+    drawn: for each identity the number of what it is drawn with. Classes of references that no
+    query has are no identities that could be drawn.
     """
     hits = values[:, : len(ks)]
     filled = np.flatnonzero(np.diff(search.starts) > 0)  # classes with references
-    blocked = find_blocked(
-        _ahead_of_hits(search, np.flatnonzero((hits == 0).any(axis=1)), filled),
-        np.where(filled < identities, filled, -1),
-        ks,
-    )
+    missing = np.flatnonzero((hits == 0).any(axis=1))
+    ahead = ((drawn[whose], count) for whose, count in _ahead_of_hits(search, missing, filled))
+    blocked = find_blocked(ahead, np.append(drawn, -1)[filled.clip(max=len(drawn))], ks)
     return {
         f"recall_at[{k}]": search_error(
-            hits[:, column] == 0, search.numbers, blocked[k], identities
+            hits[:, column] == 0, drawn[search.numbers], blocked[k], int(drawn.max()) + 1
         )
         for column, k in enumerate(ks)
         if not np.isnan(hits[:, column]).any()

@@ -27,10 +27,10 @@ from arcset.evaluation.bootstrap import (
     DRAWS,
     MOST_SCORES,
     SEED,
+    Resampling,
     WeightedPairs,
     draw_curves,
-    draw_key,
-    identity_weights,
+    groups_of,
     sample_pairs,
 )
 from arcset.evaluation.pairs import (
@@ -42,7 +42,7 @@ from arcset.evaluation.pairs import (
     unit_rows,
 )
 from arcset.evaluation.rates import Floats, Roc, area, best_rate, equal_error
-from arcset.evaluation.results import Replicates, Result
+from arcset.evaluation.results import Result
 from arcset.text import columns
 
 FARS = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
@@ -62,9 +62,9 @@ class AllPairs:
         """How many pairs have each score."""
         return count_all_pairs(self.rows)
 
-    def sample(self, roc: Roc) -> tuple[WeightedPairs, WeightedPairs]:
+    def sample(self, roc: Roc, units: Rows) -> tuple[WeightedPairs, WeightedPairs]:
         """Genuine and impostor pairs at the points of a curve: all pairs are scored again."""
-        return sample_pairs(self.rows, roc)
+        return sample_pairs(self.rows, roc, units)
 
 
 class GivenPairs:
@@ -94,9 +94,9 @@ class GivenPairs:
         """How many pairs have each score."""
         return ScoreCounts.of(self.scores[self.same], self.scores[~self.same])
 
-    def sample(self, roc: Roc) -> tuple[WeightedPairs, WeightedPairs]:
+    def sample(self, roc: Roc, units: Rows) -> tuple[WeightedPairs, WeightedPairs]:
         """Genuine and impostor pairs, all of them, at the points of a curve; needs labels."""
-        left, right = self.sides.T
+        left, right = units[self.sides].T
         return (
             WeightedPairs.of(left[self.same], None, self.scores[self.same], roc),
             WeightedPairs.of(left[~self.same], right[~self.same], self.scores[~self.same], roc),
@@ -172,6 +172,7 @@ def verification(
     intervals: bool = False,
     draws: int = DRAWS,
     seed: int = SEED,
+    groups: Array | None = None,
 ) -> Verification:
     """Score pairs of embeddings by their cosine and measure how well a threshold decides.
 
@@ -186,6 +187,7 @@ def verification(
         intervals: whether to draw identities anew and tell how far each measure then varies;
             every draw has its own thresholds.
         draws, seed: how many draws, and which.
+        groups: (N,), to draw whole groups of identities, see `bootstrap`.
 
     Cosines are float32 products of unit rows, rounded to multiples of 2⁻²¹ = 4.8e-7; those then
     equal are ties. All pairs are counted by these multiples, so that everything but the rounding
@@ -234,26 +236,25 @@ def verification(
         impostor=impostor,
         curve=roc.thin(genuine, impostor, rates),
     )
-    if not intervals or source.labels is None:
+    if not intervals or labels is None or source.labels is None:
         return result
-    weights = identity_weights(len(source.labels), draws, seed)
-    values = _draw(source, roc, result, weights)
-    key = draw_key(source.labels, seed, draws)
-    return replace(result, replicates=Replicates(values, len(source.labels), key))
+    owners = groups_of(class_numbers(labels, as_array(labels, "labels").size)[1], groups)
+    resampling = Resampling.of(source.labels, owners, draws, seed)
+    return replace(result, replicates=resampling.replicates(_draw(source, roc, result, resampling)))
 
 
 def _draw(
-    source: AllPairs | GivenPairs, roc: Roc, result: Verification, weights: Floats
+    source: AllPairs | GivenPairs, roc: Roc, result: Verification, resampling: Resampling
 ) -> dict[str, Floats]:
     """Every measure in every draw (B,), by its name.
 
     From all thresholds, or where there are many, from those of the curve. What the latter make of
     the data itself, less what is known of it, is then subtracted.
     """
-    between = len(roc) > MOST_SCORES
+    between, weights = len(roc) > MOST_SCORES, resampling.weights
     once = np.ones((1, weights.shape[1]))  # the data itself
     drawn = {name: np.empty(len(weights) + 1) for name in result.measures()}
-    kinds = source.sample(result.curve if between else roc)
+    kinds = source.sample(result.curve if between else roc, resampling.units)
     for part, far, tar, impostors in draw_curves(*kinds, np.concatenate((once, weights))):
         drawn["auc"][part], drawn["eer"][part] = area(far, tar), equal_error(far, tar)[0]
         for rate in result.tar_at_far:

@@ -19,9 +19,11 @@ from arcset.evaluation.pairs import product_blocks, round_cosines, unit_rows
 from arcset.recognition.decisions import (
     Plain,
     likelihood_ratios,
+    published_note,
     rough_note,
     uncalibrated_note,
 )
+from arcset.recognition.inputs import Published
 
 Floats = npt.NDArray[np.float64]
 Units = npt.NDArray[np.float32]
@@ -221,15 +223,17 @@ class ClusteringPoint(Plain):
         others: how many others of its own identity an image seems to have, on average; None where
             the threshold was not found that way.
         note: a sentence for people where something is not as they may expect; else empty.
+        published: where the threshold stands, if it is its makers' and was not measured here.
     """
 
     threshold: float
     others: float | None = None
     note: str = ""
+    published: str | None = None
 
     def __str__(self) -> str:
         if self.others is None:
-            return f"threshold {self.threshold:.4f}"
+            return f"threshold {self.threshold:.4f}{', published' if self.published else ''}"
         return f"threshold {self.threshold:.4f}: about {self.others:.2g} further images per person"
 
 
@@ -239,6 +243,7 @@ def clustering_point(
     *,
     far: float | None = None,
     threshold: float | None = None,
+    published: Published | None = None,
 ) -> ClusteringPoint:
     """The threshold for `cluster`, from a model's calibration and the images to be grouped.
 
@@ -274,6 +279,9 @@ def clustering_point(
     """
     if threshold is not None:
         return ClusteringPoint(check_number("threshold", threshold, -1, 1, closed="both"))
+    if thresholds is None and published is not None and far is None:
+        note = published_note(published)
+        return ClusteringPoint(published.threshold, note=note, published=published.source)
     if thresholds is None:
         raise OptionError(uncalibrated_note())
     if far is not None:

@@ -19,6 +19,7 @@ from arcset.evaluation.calibration import FarThreshold, FpirThreshold, Threshold
 from arcset.evaluation.calibration.thresholds import FRESH, rounded_up
 from arcset.evaluation.pairs import round_cosines
 from arcset.files import finite
+from arcset.recognition.inputs import Published
 
 #: One in a thousand pairs of different identities is taken for the same.
 DEFAULT_FAR = 1e-3
@@ -59,6 +60,7 @@ class Verification(Plain):
         reason: `above threshold`, `below threshold`, `no calibration` or `no face`.
         rough: whether that rate is from fewer identities than can show it, or there is none.
         expected: the 95 % range of the rate that 1000 fresh identities will show; None without one.
+        published: where the threshold stands, if it is its makers' and was not measured here.
         note: a sentence where something is not as people may expect; else empty.
 
     An answer is true where it is "the same": `if verification: …`.
@@ -71,6 +73,7 @@ class Verification(Plain):
     far: float | None
     reason: str
     rough: bool = False
+    published: str | None = None
     note: str = ""
     expected: tuple[float, float] | None = None
 
@@ -89,7 +92,7 @@ class Verification(Plain):
         sure = "" if self.probability is None else f", probability {self.probability:.3f}"
         limit = "" if self.threshold is None else f", threshold {self.threshold:.4f}"
         rate = "" if self.far is None else f" for FAR {self.far:.2g}"
-        return f"{answer}: cosine {self.cosine:.4f}{sure}{limit}{rate}{_range_words(self)}"
+        return f"{answer}: cosine {self.cosine:.4f}{sure}{limit}{rate}{_roughness(self)}"
 
     def json(self) -> dict[str, Any]:
         """The fields as JSON knows them, and whether it is decided."""
@@ -103,12 +106,15 @@ def decide(
     far: float | None = None,
     threshold: float | None = None,
     model: str = "",
+    published: Published | None = None,
 ) -> Verification:
     """Compare a cosine with a threshold: the one given, or that of a FAR (1e-3 if left out).
 
     Without a FAR, and where 1e-3 cannot be pinned down by the identities of the calibration, the
     lowest that can is taken; where none can, the equal-error threshold. Without a calibration and a
     threshold the answer is undecided. `model` is what messages call the model.
+
+    `published`, the threshold of the network's makers, stands in for a calibration, but for no FAR.
 
     Raises `OptionError` for both a FAR and a threshold, for a FAR without a calibration, and for
     values out of range.
@@ -119,12 +125,12 @@ def decide(
         undecided: cosine 0.7000
     """
     cosine = float(round_cosines(cosine))
-    if thresholds is None and threshold is None:
+    if thresholds is None and threshold is None and (far is not None or published is None):
         note = uncalibrated_note(model)
         if far is not None:
             raise OptionError(f"far={far!r}: {note}")
         return Verification(None, cosine, None, None, None, NO_CALIBRATION, note=note)
-    point = _pair_point(thresholds, far, threshold)
+    point = _pair_point(thresholds, far, threshold, published)
     same = cosine >= point.threshold
     return Verification(
         same=same,
@@ -134,6 +140,7 @@ def decide(
         far=point.rate,
         reason=ABOVE if same else BELOW,
         rough=point.rough,
+        published=point.published,
         note=point.note,
         expected=point.expected,
     )
@@ -147,10 +154,14 @@ class _Point(NamedTuple):
     rough: bool = False
     expected: tuple[float, float] | None = None
     note: str = ""
+    published: str | None = None
 
 
 def _pair_point(
-    thresholds: Thresholds | None, far: float | None, threshold: float | None
+    thresholds: Thresholds | None,
+    far: float | None,
+    threshold: float | None,
+    published: Published | None = None,
 ) -> _Point:
     if threshold is not None:
         if far is not None:
@@ -159,7 +170,10 @@ def _pair_point(
                 "out"
             )
         return _Point(check_number("threshold", threshold, -1, 1, closed="both"))
-    assert thresholds is not None
+    if thresholds is None:
+        assert published is not None
+        note = published_note(published)
+        return _Point(published.threshold, note=note, published=published.source)
     if far is None and thresholds.equal_error is not None:
         return _equal_error_point(thresholds)
     chosen = thresholds.for_far(DEFAULT_FAR if far is None else far)
@@ -200,12 +214,22 @@ def _unpinned(thresholds: Thresholds, rate: str, lowest: float | None) -> str:
     return f"{rate} cannot be pinned down by {thresholds.origin}: {best}"
 
 
-def uncalibrated_note(model: str = "", gallery: object = "GALLERY") -> str:
+def uncalibrated_note(model: str = "", gallery: object = None) -> str:
     """That there is no threshold, and how to get one."""
+    where = "" if gallery is None else f", or `arcset gallery calibrate {gallery} FOLDER`"
     return (
-        f"the model{f' {model!r}' if model else ''} has no calibrated threshold yet: `arcset "
-        f"evaluate RUN` makes one for a run, `arcset gallery calibrate {gallery} FOLDER` for a "
-        "gallery; or name a threshold"
+        f"the model{f' {model!r}' if model else ''} has no calibrated threshold yet: run `arcset "
+        f"calibrate MODEL FOLDER`{where}; or name a threshold"
+    )
+
+
+def published_note(published: Published, *, for_gallery: bool = False) -> str:
+    """That a threshold is somebody else's, and how to get one's own."""
+    unaware = ", and it does not know the gallery's size" * for_gallery
+    verb = "gallery calibrate GALLERY" if for_gallery else "calibrate MODEL"
+    return (
+        f"the threshold {published.threshold:g} is published ({published.source}), not measured "
+        f"here{unaware}: `arcset {verb} FOLDER` makes one of your own"
     )
 
 
@@ -231,11 +255,13 @@ def threshold_words(thresholds: Thresholds) -> str:
     """The threshold that `arcset verify` takes where none is asked for, and where it comes from."""
     point = _pair_point(thresholds, None, None)
     rate = "" if point.rate is None else f" for a FAR of {point.rate:.2g}"
-    return f"{point.threshold:.4f}{rate}{_range_words(point)}, from {thresholds.origin}"
+    return f"{point.threshold:.4f}{rate}{_roughness(point)}, from {thresholds.origin}"
 
 
-def _range_words(point: "_Point | WorkingPoint | Match | Verification") -> str:
-    """How rough a rate is: " (rough, 0.002 to 0.05 expected)"; empty where it is not."""
+def _roughness(point: "_Point | WorkingPoint | Match | Verification") -> str:
+    """How rough a rate is: " (rough: 0.002 to 0.05 expected)"; empty where it is not."""
+    if point.published:
+        return " (published)"
     if not point.rough:
         return ""
     if point.expected is None:
@@ -257,6 +283,7 @@ class WorkingPoint(Plain):
         extrapolated: whether that is more than the calibration could try.
         rough: whether that rate is from fewer identities than can show it, or there is none.
         expected: the 95 % range of the rate that 1000 unknown people will show; None without one.
+        published: where the threshold stands, if it is its makers' and was not measured here.
         note: a sentence for people where something is not as they may expect; else empty.
     """
 
@@ -265,6 +292,7 @@ class WorkingPoint(Plain):
     gallery: int | None = None
     extrapolated: bool = False
     rough: bool = False
+    published: str | None = None
     note: str = ""
     expected: tuple[float, float] | None = None
 
@@ -274,13 +302,20 @@ class WorkingPoint(Plain):
         checked = check_number("threshold", threshold, -1, 1, closed="both")
         return cls(threshold=checked, fpir=None)
 
+    @classmethod
+    def of_published(cls, published: Published) -> "WorkingPoint":
+        """The threshold of the network's makers, which is the same for every size."""
+        note = published_note(published, for_gallery=True)
+        return cls(threshold=published.threshold, fpir=None, published=published.source, note=note)
+
     def __str__(self) -> str:
         if self.fpir is None:
-            return f"threshold {self.threshold:.4f}, {'rough' if self.rough else 'chosen by hand'}"
+            word = "published" if self.published else "rough" if self.rough else "chosen by hand"
+            return f"threshold {self.threshold:.4f}, {word}"
         mark = ", extrapolated" if self.extrapolated else ""
         return (
             f"threshold {self.threshold:.4f} for FPIR {self.fpir:.3g} in a gallery of "
-            f"{self.gallery:,}{mark}{_range_words(self)}"
+            f"{self.gallery:,}{mark}{_roughness(self)}"
         )
 
 
@@ -391,6 +426,7 @@ class Match(Plain):
             photo, `no face`.
         rough: whether that rate is from fewer identities than can show it, or there is none.
         expected: the 95 % range of the rate that 1000 unknown people will show; None without one.
+        published: where the threshold stands, if it is its makers' and was not measured here.
         box: of the face in its photo: left, top, width, height in pixels; None for a whole image.
         faces: how many faces the photo shows; None for a whole image.
 
@@ -405,6 +441,7 @@ class Match(Plain):
     fpir: float | None
     reason: str
     rough: bool = False
+    published: str | None = None
     box: tuple[float, float, float, float] | None = None
     faces: int | None = None
     expected: tuple[float, float] | None = None
@@ -438,7 +475,7 @@ class Match(Plain):
         limit = "" if self.threshold is None else f", threshold {self.threshold:.4f}"
         if self.fpir is not None:
             limit += f" for FPIR {self.fpir:.3g}"
-        limit += _range_words(self)
+        limit += _roughness(self)
         if self.subject is not None:
             return (
                 f"{self.subject}: cosine {self.cosine:.4f}{_probability(self.probability)}{limit}"
@@ -500,6 +537,7 @@ def answer(
         reason=reason,
         rough=point is not None and point.rough,
         expected=None if point is None else point.expected,
+        published=None if point is None else point.published,
     )
 
 

@@ -372,6 +372,7 @@ class FaceRecognizer(ImageEmbedder):
             recognizer.thresholds,
         )
         self.recognizer, self.faces = recognizer, faces
+        self.published, self.trained_on = recognizer.published, recognizer.trained_on
         if recognizer.origin is not None and (faces.least, faces.score) == (LEAST, SCORE):
             self.origin = recognizer.origin[0], str(faces.path)
 

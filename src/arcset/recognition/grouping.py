@@ -146,8 +146,9 @@ def embed_items(
     if model is None:
         raise OptionError("name what embeds the images with --model: a run, or an .onnx file")
     recognizer = load_model(model, faces, device=device)
-    if threshold is None and recognizer.thresholds is None:  # before the images are embedded
-        raise OptionError(uncalibrated_note())
+    known = recognizer.thresholds or (recognizer.published if far is None else None)
+    if threshold is None and known is None:  # before the images are embedded
+        raise OptionError(uncalibrated_note(recognizer.name))
     listed = list_images(data, labelled=False)
     embedded = recognizer.embed_all(listed.images, progress=progress)
     path_of = dict(zip(listed.images, listed.paths, strict=True))
@@ -158,7 +159,11 @@ def embed_items(
         raise DataError(f"none of the {len(skipped):,} images in {data} can be used: {why}")
     name_of = dict(zip(listed.images, listed.names, strict=True)) if labelled else {}
     point = clustering_point(
-        recognizer.thresholds, embedded.embeddings, far=far, threshold=threshold
+        recognizer.thresholds,
+        embedded.embeddings,
+        far=far,
+        threshold=threshold,
+        published=recognizer.published,
     )
     names = tuple(path_of[image] for image in embedded.paths)
     return Items(names, _labels(embedded.paths, name_of), embedded, point, skipped)

@@ -7,13 +7,14 @@ says how their values are scaled, and `PRESETS` how families of networks want th
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
 from PIL import Image
+from pydantic import Field
 
-from arcset.data import Reading, open_source
+from arcset.data import DATASETS, Reading, open_source
 from arcset.data.embeddings import holds_embeddings
 from arcset.data.image import Fit
 from arcset.data.sources.base import Entry, Source, kind_of
@@ -62,18 +63,22 @@ class ImageList:
     notes: Sequence[str]
 
 
-def list_images(path: Path, *, labelled: bool = True) -> ImageList:
+def list_images(data: Path | str, *, labelled: bool = True) -> ImageList:
     """The images of a folder, a table, records, a pack, arrays, or of one file.
 
+    data: as a text also the name of a dataset. labelled: whether images beside folders that name
+    identities are skipped; if not, they have no name.
     The deepest folder that holds an image is its identity; a folder without sub-folders is itself
-    one. labelled: whether images beside such folders are skipped; if not, they have no name.
+    one.
     Raises `DataError` where there is no image, and `OptionError` for embeddings.
     """
+    path = Path(data)
     if holds_embeddings(path):
         raise OptionError(f"{path} holds embeddings: import them with `arcset gallery import`")
-    if kind_of(path) is None:
+    is_name = isinstance(data, str) and data in DATASETS
+    if not is_name and kind_of(path) is None:
         return ImageList([path], [""], [str(path)], {}, ())
-    source = open_source(path, labelled=labelled)
+    source = open_source(data if is_name else path, labelled=labelled)
     listing = source.list_samples()
     root = source.root if isinstance(source, FileSource) else None
     whole = path.resolve().name if labelled else ""
@@ -233,6 +238,26 @@ PRESETS: dict[str, Pixels] = {
 
 #: Those of networks whose images are aligned faces: see `arcset.recognition.faces`.
 FACE_PRESETS = ("arcface", "arcface-128", "sface")
+
+
+@dataclass(frozen=True)
+class Published:
+    """A threshold that the makers of a network published: of their data, and for no rate.
+
+    Fields:
+        threshold: "same" from this cosine on.
+        source: where it stands, in words.
+    """
+
+    threshold: Annotated[float, Field(ge=-1, le=1)]
+    source: Annotated[str, Field(min_length=1, max_length=200, pattern="^[^\\x00-\\x1f\\x7f]*$")]
+
+
+#: By preset. That of `arcface` is of many networks, of which each needs a threshold of its own.
+PUBLISHED = {
+    # https://docs.opencv.org/4.x/d0/dd4/tutorial_dnn_face.html; its zoo's demo has the same.
+    "sface": Published(0.363, "OpenCV's documentation of SFace: 99.60 % accuracy on LFW"),
+}
 
 
 def preset_names() -> list[str]:

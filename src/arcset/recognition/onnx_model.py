@@ -45,7 +45,14 @@ from arcset.data.image import Fit, read_file
 from arcset.errors import ArcsetError, DataError, InputError, OptionError
 from arcset.evaluation.calibration import Thresholds
 from arcset.files import cache_folder, file_digest, reading, replacing, write_text
-from arcset.recognition.inputs import FACE_PRESETS, Pixels, pixels_for, preset_names
+from arcset.recognition.inputs import (
+    FACE_PRESETS,
+    PUBLISHED,
+    Pixels,
+    Published,
+    pixels_for,
+    preset_names,
+)
 from arcset.recognition.recognizer import read_thresholds
 
 MOST_BYTES = (1 << 31) - 1  # that a protocol buffer can hold
@@ -196,9 +203,9 @@ class Label(BaseModel):
 
     Kept in the file's `metadata_props` as arcset.name and so on, all but name and digest as JSON:
     shape (C, H, W); pixels, null for features; fit and invert, how images are read; layout and
-    output; thresholds; faces, true where the network takes aligned faces. Beside them are
-    arcset.format, and arcset.graph: the SHA-256 of the graph, by which a file that was changed
-    is recognized.
+    output; thresholds; published, a threshold of the network's makers; faces, true where the
+    network takes aligned faces. Beside them are arcset.format, and arcset.graph: the SHA-256 of the
+    graph, by which a file that was changed is recognized.
     """
 
     model_config = ConfigDict(strict=True, allow_inf_nan=False)
@@ -213,6 +220,7 @@ class Label(BaseModel):
     invert: Json[bool | None] = None
     thresholds: Json[_Thresholds | None] = None
     faces: Json[bool | None] = None
+    published: Json[Published | None] = None
 
     @model_validator(mode="after")
     def _check_pixels(self) -> Self:
@@ -309,7 +317,7 @@ def open_onnx(path: Path, options: Mapping[str, Any], device: str = "auto") -> "
     )
     size = (size, size) if isinstance(size, int) else size
     model = OnnxModel(file, pixels_for(preset, **pixels), size, layout, output, device)
-    model.takes_faces = preset in FACE_PRESETS
+    model.takes_faces, model.published = preset in FACE_PRESETS, PUBLISHED.get(preset or "")
     return model
 
 
@@ -323,7 +331,7 @@ def _open_labelled(file: OnnxFile, label: Label, device: str) -> "OnnxModel":
     except OptionError as error:
         raise DataError(f"{misfit} {str(error).removeprefix(f'{file.path} ')}") from None
     model.name, model.digest, model.thresholds = label.name, label.digest, label.thresholds
-    model.takes_faces = label.faces or False
+    model.takes_faces, model.published = label.faces or False, label.published
     dim = model.dim if model.thresholds is None else model.thresholds.made_from["dimension"]
     if (model.shape, model.dim) != (label.shape, dim):
         raise DataError(f"{misfit} it takes {model.shape} and embeds in {model.dim} dimensions")
@@ -340,6 +348,7 @@ class OnnxModel:
 
     Attributes:
         name: the file's, or the one in its label. thresholds: those in its label.
+        published: the threshold of the network's makers, of its preset or in its label.
         digest: of graph, weights and pixels, or the one in its label.
         takes_faces: whether its images are to be aligned faces.
         shape: of one sample, (C, H, W) or (F,). dim: the length of an embedding.
@@ -360,6 +369,7 @@ class OnnxModel:
     ) -> None:
         self._path, self.name, self.takes_faces = file.path, file.path.stem, False
         self.thresholds: Thresholds | None = None
+        self.published: Published | None = None
         self.input = _graph_input(file, layout)
         self.pixels = None if pixels is None else self._check_pixels(pixels)
         self.shape = self._shape(size)
@@ -753,11 +763,7 @@ def adopt(
     """
     path, out = Path(path), Path(out)
     check_out(out)
-    file = read_onnx(path)
-    if file.external:
-        raise DataError(
-            f"{path} keeps weights in other files: join them first, with onnx.load and onnx.save"
-        )
+    file = read_joined(path)
     given = open_onnx(path, options, "cpu")
     model = onnx.load_model_from_string(file.content)
     Label.of(
@@ -769,10 +775,21 @@ def adopt(
         output=given.output,
         thresholds=read_thresholds(thresholds) or given.thresholds,
         faces=given.takes_faces,
+        published=given.published,
     ).write(model)
     with replacing_model(out, model) as (part, size):
         written = open_onnx(part, {}, "cpu")  # or nothing is written
     return Adopted(out, size, written.digest, written.thresholds is not None, written.dim)
+
+
+def read_joined(path: Path) -> OnnxFile:
+    """As `read_onnx`; raises `DataError` for weights that are kept in other files, too."""
+    file = read_onnx(path)
+    if file.external:
+        raise DataError(
+            f"{path} keeps weights in other files: join them first, with onnx.load and onnx.save"
+        )
+    return file
 
 
 def check_out(out: Path) -> None:

@@ -1,6 +1,7 @@
 """Images to unit embeddings, and whether two are the same."""
 
 import math
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,6 +21,7 @@ from arcset.evaluation.calibration import Thresholds
 from arcset.recognition.decisions import NO_FACE, Verification, decide
 from arcset.recognition.inputs import (
     ImageFile,
+    Published,
     SourceImage,
     as_sources,
     files_of,
@@ -27,7 +29,7 @@ from arcset.recognition.inputs import (
     pixels_for,
     read_image,
 )
-from arcset.text import plural
+from arcset.text import plural, skipped_lines
 
 if TYPE_CHECKING:  # torch is imported where a run or a module is loaded, OpenCV where faces are
     from torch import nn
@@ -127,10 +129,15 @@ class ImageEmbedder(ABC):
         dim: D, the length of an embedding.
         digest: 64 hexadecimal digits: equal for models that give the same embeddings.
         thresholds: from cosines to decisions and probabilities; None without a calibration.
+        published: the threshold that the makers of the network published, if that is known; it is
+            used, and said to be theirs, where there are no others.
+        trained_on: identities that the network was trained on, where that is known.
         origin: the run or ONNX file, and how faces are found, from which `load_model` makes the
             same; None where it takes more than these.
     """
 
+    published: Published | None = None
+    trained_on: tuple[str, ...] = ()
     origin: "tuple[Path, str | None] | None" = None
 
     def __init__(self, name: str, dim: int, digest: str, thresholds: Thresholds | None) -> None:
@@ -225,9 +232,38 @@ class ImageEmbedder(ABC):
                 return Verification(None, None, None, None, None, NO_FACE, note=why)
         first, second = (image.embeddings[0] for image in images)
         cosine = float(first @ second)
-        answer = decide(cosine, self.thresholds, far=far, threshold=threshold, model=self.name)
+        answer = decide(
+            cosine,
+            self.thresholds,
+            far=far,
+            threshold=threshold,
+            model=self.name,
+            published=self.published,
+        )
         notes = [*(image.note for image in images), answer.note]
         return replace(answer, note="; ".join(note for note in notes if note))
+
+    def calibrate(
+        self, source: Path | str, *, samples: int = 1, progress: Progress | None = None
+    ) -> Thresholds:
+        """Make thresholds from identities of the kind that it will meet, and use them from now on.
+
+        source: a folder with a sub-folder per identity, a table of path and label, records, a pack,
+            arrays, the name of a dataset, or embeddings that this model made. Identities that a run
+            was trained on are left out, and images that cannot be used; warnings say so.
+        samples: how many samples a gallery will hold of each subject.
+
+        They stay in memory: `recognizer.thresholds.save(RUN / "threshold.json")` keeps them for a
+        run, and the file is what `from_onnx(…, thresholds=…)` takes. Of a `FaceRecognizer` they are
+        its own, and not those of the network within.
+        """
+        from arcset.recognition.calibration import embed_identities
+
+        identities = embed_identities(self, source, progress)
+        for line in (*identities.notes, *skipped_lines(identities.skipped)):
+            warnings.warn(line, stacklevel=2)
+        self.thresholds = identities.calibrate(samples)
+        return self.thresholds
 
     def _embed_chunks(
         self, sources: Sequence[Any], most: int | None, progress: Progress | None
@@ -353,6 +389,7 @@ class Recognizer(ImageEmbedder):
             reading=reading_of(opened.config),
             thresholds=Thresholds.load(file) if file.exists() else None,
         )
+        made.trained_on = opened.config.class_names or ()
         return made if opened.config.network == GIVEN else made._from(path)
 
     @classmethod
@@ -414,6 +451,7 @@ class Recognizer(ImageEmbedder):
             reading=model.reading,
             thresholds=read_thresholds(thresholds) or model.thresholds,
         )
+        made.published = model.published
         return made if given or thresholds or name else made._from(Path(path))
 
     @classmethod

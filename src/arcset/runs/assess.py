@@ -30,6 +30,7 @@ from arcset.evaluation import (
     make_thresholds,
     verification,
 )
+from arcset.evaluation.assessment import FEW_FOR_THRESHOLDS
 from arcset.evaluation.measures import MEASURES, run_figures, short_name
 from arcset.evaluation.results import Missing
 from arcset.numerics import unit_rows
@@ -294,17 +295,19 @@ def make_run_thresholds(
 ) -> Thresholds | None:
     """Thresholds for a run, from the best identities there are for it; None where no pair is.
 
-    These are the validation identities; where they have no genuine or no impostor pair, all
-    identities held out; where these have none, the test images and then the training images of
-    the training identities. The last two promise no rate and are always `rough`: a network has
-    learned to tell its training identities apart, and others look more alike to it. `assessment`
-    is that of the unseen identities, if there is one already.
+    These are the validation identities, with the unseen ones where there are fewer than 50; where
+    they have no genuine or no impostor pair, the test images and then the training images of the
+    training identities. The last two promise no rate and are always `rough`: a network has learned
+    to tell its training identities apart, and others look more alike to it. `assessment` is that of
+    the unseen identities, if there is one already.
     """
     if assessment is not None and assessment.thresholds is not None:
         return assessment.thresholds
+    validation = trained.selection.validation
+    several = validation is not None and len(validation.class_names) >= FEW_FOR_THRESHOLDS
     in_training = partial(make_thresholds, in_training=True)
     for name, parts, make in (
-        ("validation", ["validation"], make_thresholds),
+        ("validation", ["validation"] if several else [], make_thresholds),
         ("held-out", ["validation", "unseen"], make_thresholds),
         (_WORDS["test"], ["test"], in_training),
         (_WORDS["train"], ["train"], in_training),

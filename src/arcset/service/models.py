@@ -280,13 +280,14 @@ class Embeddings(Answer):
 class Verification(Answer):
     """See `decisions.Verification`."""
 
-    same: bool
+    same: bool | None
     cosine: float
     probability: float | None
-    threshold: float
+    threshold: float | None
     far: float | None
-    reason: Literal["above threshold", "below threshold"]
+    reason: Literal["above threshold", "below threshold", "no calibration"]
     rough: bool
+    published: str | None
     note: str
     decided: bool
 
@@ -297,11 +298,12 @@ class Match(Answer):
     subject: str | None
     cosine: float | None
     probability: float | None
-    threshold: float
+    threshold: float | None
     candidates: tuple[Candidate, ...]
     fpir: float | None
-    reason: Literal["above threshold", "below threshold", "empty gallery"]
+    reason: Literal["above threshold", "below threshold", "empty gallery", "no calibration"]
     rough: bool
+    published: str | None
     decided: bool
 
     @classmethod
@@ -329,10 +331,11 @@ class Unreadable(Answer):
 
 
 class Identified(Answer):
-    """An answer for each image, in their order, and where "known" began."""
+    """An answer for each image, in their order, and where "known" began; null if nowhere."""
 
     results: list[PhotoMatch | Match | Unreadable]
-    threshold: WorkingPoint
+    threshold: WorkingPoint | None
+    note: str
 
 
 class ThresholdState(Answer):

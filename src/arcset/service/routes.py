@@ -17,7 +17,7 @@ from arcset.service.auth import OPEN, READ
 from arcset.service.errors import ApiError
 from arcset.service.metrics import CONTENT_TYPE
 from arcset.service.models import NameInPath, request_body
-from arcset.service.service import Ask, Service, no_such_subject
+from arcset.service.service import UNCALIBRATED, Ask, Service, no_such_subject
 from arcset.service.uploads import read_body
 from arcset.text import sentence
 
@@ -63,12 +63,14 @@ async def verify(
 
 def _decide(service: Service, body: models.VerifyRequest, rows: Any) -> decisions.Verification:
     gallery, far, threshold = service.gallery, body.far, body.threshold
-    if threshold is None:
+    if far is not None:
         service.check_calibrated()
     try:
         if body.subject is None:
-            cosine = float(rows[0] @ rows[1])
-            return decisions.decide(cosine, gallery.thresholds, far=far, threshold=threshold)
+            cosine, published = float(rows[0] @ rows[1]), gallery.published
+            return decisions.decide(
+                cosine, gallery.thresholds, far=far, threshold=threshold, published=published
+            )
         with gallery.together():
             if body.subject not in gallery:
                 raise no_such_subject()
@@ -87,7 +89,8 @@ async def identify(
     contents = [image.content for image in body.all_images]
     answers, point = await service.identify(contents, request.scope, ask)
     results = [_result(one, service.decoder.finds_faces) for one in answers]
-    return models.Identified(results=results, threshold=point).response()
+    note = sentence(UNCALIBRATED) if point is None else point.note
+    return models.Identified(results=results, threshold=point, note=note).response()
 
 
 def _result(answer: Any, has_faces: bool) -> models.Match | models.Unreadable:
@@ -106,6 +109,8 @@ def threshold(service: SERVICE, query: Annotated[models.ThresholdOptions, Query(
     point = why = code = None
     try:
         point = service.point(query.fpir)
+        if point is None:
+            service.check_calibrated()
     except ApiError as error:
         why, code = error.message, error.code
     return models.ThresholdState(

@@ -28,6 +28,11 @@ from arcset.service.metrics import Metrics
 from arcset.service.settings import ServiceSettings
 from arcset.text import sentence
 
+#: What is said where there is no threshold.
+UNCALIBRATED = (
+    "the model has no calibrated threshold yet: calibrate it, or the gallery, or name a threshold"
+)
+
 _DECODERS = 2  # threads; PIL decodes without holding the interpreter's lock
 # Images that go through the network together. While one batch is computed, the next is read: with
 # fewer to a batch than there are clients, neither side waits.
@@ -106,23 +111,22 @@ class Service:
             return None
         return status.st_dev, status.st_ino
 
-    def point(self, fpir: float | None, threshold: float | None = None) -> WorkingPoint:
-        """Where "known" begins now; raises `ApiError`: no_calibration or unsupported_rate."""
-        if threshold is not None:
-            return WorkingPoint.by_hand(threshold)
-        self.check_calibrated()
+    def point(self, fpir: float | None, threshold: float | None = None) -> WorkingPoint | None:
+        """Where "known" begins now; None where that is not known, and no rate is asked for.
+
+        Raises `ApiError`: no_calibration or unsupported_rate.
+        """
+        if fpir is not None:
+            self.check_calibrated()
         try:
-            return self.gallery.working_point(fpir)
+            return self.gallery.point_for(fpir, threshold)
         except InputError as error:
             raise ApiError("unsupported_rate", sentence(error)) from None
 
     def check_calibrated(self) -> None:
         """Raises `ApiError`: no_calibration, for a gallery without a calibrated threshold."""
         if self.gallery.thresholds is None:
-            message = "The model has no calibrated threshold yet: "
-            raise ApiError(
-                "no_calibration", f"{message}calibrate the gallery, or name a threshold."
-            )
+            raise ApiError("no_calibration", sentence(UNCALIBRATED))
 
     def is_enrolled(self, name: str) -> bool:
         """Whether there is a subject of this name."""
@@ -143,10 +147,10 @@ class Service:
 
     async def identify(
         self, images: Sequence[bytes], scope: Scope, ask: Ask
-    ) -> tuple[list[list[Match] | ApiError], WorkingPoint]:
+    ) -> tuple[list[list[Match] | ApiError], WorkingPoint | None]:
         """Who each image, or each face of a photo, shows, or why it cannot be read.
 
-        Raises that `ApiError` where there is only one image, and where there is no threshold.
+        Raises that `ApiError` where there is only one image, and where there is none for a rate.
         """
         photos, answer = await self._embed(images, scope, ask)
         if answer is None:  # no image can be read
@@ -229,7 +233,9 @@ class Service:
                     results[number] = error
         return results
 
-    def _identify(self, rows: npt.NDArray[Any], ask: Ask) -> tuple[list[Match], WorkingPoint]:
+    def _identify(
+        self, rows: npt.NDArray[Any], ask: Ask
+    ) -> tuple[list[Match], WorkingPoint | None]:
         with self.gallery.together():  # so that a gallery elsewhere is asked for its size once
             point = self.point(ask.fpir, ask.threshold)
             matches = self.gallery.identify_many(

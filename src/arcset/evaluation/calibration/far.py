@@ -60,7 +60,7 @@ class VaryingRate:
     def is_pinned(self, units: int) -> bool:
         """Whether the rate is known within a factor of 100, whatever the size of a test."""
         low, high = self._between(units)
-        return low < self.rate < high <= 100 * low
+        return bool(low < self.rate < high <= 100 * low)
 
     def _between(self, units: int, test: float = 0.0) -> tuple[float, float]:
         if not 0 < self.rate < 1:

@@ -198,7 +198,7 @@ class RateSpread(VaryingRate):
     def moved(self, rate: float, validation: float, gallery: float) -> "RateSpread":
         """At another rate, where two probes of one identity are as much alike."""
         alike = (self.both - self.rate**2) / (self.rate * (1 - self.rate))
-        both = rate**2 + alike * rate * (1 - rate)
+        both = min(max(rate**2 + alike * rate * (1 - rate), 0.0), rate)
         return RateSpread(rate, min(validation, 1.0), both, min(gallery, 1.0))
 
     def test_variance(self, unknown: int, probes: int) -> float:

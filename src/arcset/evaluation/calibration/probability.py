@@ -21,6 +21,8 @@ from arcset.evaluation.arrays import Array, as_array
 from arcset.evaluation.calibration.far import Rate
 from arcset.evaluation.calibration.smooth import (
     SEGMENTS,
+    SOFTEST,
+    STIFFNESS,
     STRAIGHT,
     Curve,
     choose_stiffness,
@@ -33,6 +35,8 @@ from arcset.text import columns
 METHODS = ("smooth", "isotonic", "logistic")
 MOST_KNOTS = 256
 TARGET_PRIOR = 0.01
+BINS = 15  # of a calibration's own pairs, which it must be true to
+SURE = 2.576  # standard deviations of the 99 % interval around what each of them counted
 Floats = npt.NDArray[np.float64]
 
 
@@ -276,13 +280,42 @@ def calibrate_identities(
 ) -> Calibration:
     """As `calibrate`, from all pairs of validation embeddings, with the stiffness that suits them.
 
+    That is the one that `choose_stiffness` finds, or where the curve then is not true to the counts
+    of these pairs (`untrue_bins`), the next lower one that lets it be.
+
     Parameters:
         embeddings: (N, D), no row all zero.
         labels: (N,) integers, with genuine and impostor pairs.
     """
     cosines, same, weights = pair_cosines(embeddings, labels)
-    stiffness = choose_stiffness(embeddings, labels) if method == "smooth" else STRAIGHT
-    return calibrate(cosines, same, method, weights, prior=prior, stiffness=stiffness)
+    chosen = choose_stiffness(embeddings, labels) if method == "smooth" else 0.0
+    for stiffness in (chosen, *(lower for lower in (*STIFFNESS, SOFTEST) if lower < chosen)):
+        found = calibrate(cosines, same, method, weights, prior=prior, stiffness=stiffness)
+        if not untrue_bins(found, cosines, same, weights).any():
+            break
+    return found
+
+
+def untrue_bins(
+    calibration: Calibration, cosines: Floats, same: npt.NDArray[np.bool_], weights: Floats
+) -> npt.NDArray[np.bool_]:
+    """Where a calibration is not true to pairs (P,), of 15 bins of them along the cosine (15,).
+
+    In each bin both kinds of pairs together have the same mass, at even prior odds. There the mean
+    probability, at the pairs' own share of genuine ones, should lie in the 99 % Wilson interval of
+    what was counted.
+    """
+    totals = np.array([weights[~same].sum(), weights[same].sum()])
+    which = np.unique(cosines, return_inverse=True)[1]
+    passed = np.cumsum(np.bincount(which, weights / totals[same.astype(np.intp)]))
+    which = np.minimum(passed / passed[-1] * BINS, BINS - 1).astype(np.intp)[which]
+    log_odds = logit(calibration.probability(cosines)) - logit(calibration.prior)
+    chances = expit(log_odds + np.log(totals[1] / totals[0]))
+    counts, genuine, expected = (
+        np.bincount(which, weights * part, BINS) for part in (1.0, same, chances)
+    )
+    variance = expected * (1 - expected / np.maximum(counts, 1))
+    return np.asarray((genuine - expected) ** 2 > SURE**2 * variance)  # Wilson's, solved for it
 
 
 def _isotonic(

@@ -20,6 +20,7 @@ from arcset.evaluation.pairs import Rows, score_pairs, unit_rows
 SEGMENTS = 20  # of a curve, between the lowest and the highest cosine
 STRAIGHT = 1.0  # what bending costs beside the mean log loss, where a curve hardly bends
 STIFFNESS = (STRAIGHT, 1e-4, 1e-5, 1e-6, 1e-7)
+SOFTEST = 1e-8  # where the counts want it
 FOLDS = 5
 PRIORS = (0.5, 0.01)  # of genuine pairs, at which a curve should be right
 MOST_CELLS = 256  # groups of pairs of nearly one cosine, each of about the same weight
@@ -131,7 +132,8 @@ class Curve:
     def fit(cls, cells: Cells, stiffness: float) -> Self:
         """The lowest loss and cost of bending, by Newton's method within rises ≥ 0."""
         low, high = float(cells.cosines.min()), float(cells.cosines.max())
-        high = max(high, low + 1e-6)
+        if high - low < 1e-6:  # all alike, which tells nothing of others
+            low, high = low - 1, low + 1
         knots = low + (high - low) / SEGMENTS * np.arange(-3, SEGMENTS + 4)
         knots[SEGMENTS + 3] = high
         count = SEGMENTS + 3
@@ -144,14 +146,14 @@ class Curve:
         for _ in range(100):
             first, second = _slopes(rising @ values, cells)
             slope = rising.T @ first + cost @ values
-            free = (values > 0) | (slope < 0)
+            free = (values > 1e-3) | (slope < 0)
             free[0] = True
             curvature = (rising.T @ (rising * second[:, None]) + cost)[np.ix_(free, free)]
             curvature[np.diag_indices_from(curvature)] += 1e-10
-            move = np.zeros(count)
+            move = -values  # those near 0 that want to fall
             move[free] = np.linalg.solve(curvature, -slope[free])
             length, now = 1.0, best
-            while length > 1e-4:
+            while length > 1e-12:  # steps are far too long where little holds the curve
                 tried = values + length * move
                 tried[1:] = np.maximum(tried[1:], 0)
                 now = _loss(rising @ tried, cells) + tried @ cost @ tried / 2

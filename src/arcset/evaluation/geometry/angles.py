@@ -18,10 +18,10 @@ from arcset.evaluation.arrays import (
     normalize_rows,
     refuse_zero_rows,
 )
-from arcset.evaluation.bootstrap import DRAWS, SEED, draw_key, draw_means, identity_weights
+from arcset.evaluation.bootstrap import DRAWS, SEED, Resampling, draw_means, groups_of
 from arcset.evaluation.geometry.shape import BLOCK_DISTANCES, Floats, Groups
 from arcset.evaluation.pairs import Rows, product_blocks
-from arcset.evaluation.results import Replicates, Result
+from arcset.evaluation.results import Result
 
 #: w_ec, w_inter, intra and inter in degrees: ResNet-50 trained on CASIA, measured on CASIA.
 #: J. Deng et al., "ArcFace: Additive Angular Margin Loss for Deep Face Recognition" (2019).
@@ -115,6 +115,7 @@ def angles(
     intervals: bool = False,
     draws: int = DRAWS,
     seed: int = SEED,
+    groups: Array | None = None,
 ) -> Angles:
     """Measure how tight classes are, how far apart, and how well centers stand for them.
 
@@ -123,6 +124,7 @@ def angles(
         centers: (C, D), those of the loss, no row all zero. Row j belongs to label j.
         center_labels: (C,) distinct integers, where row j belongs to label center_labels[j].
         intervals, draws, seed: see `bootstrap`.
+        groups: (N,), to draw whole groups of identities.
 
     Intra is a mean over samples, as the paper defines it: the sum runs over the x_i, so that
     large classes count more. With equally many samples per class it is the mean over classes too.
@@ -144,37 +146,37 @@ def angles(
         >>> [round(result.measures()[name], 1) for name in result.named]
         [33.8, 90.0, 22.5, 112.5]
     """
-    groups = Groups.build(embeddings, labels, angular=True, classes=1)
-    means = groups.centroids()
+    found = Groups.build(embeddings, labels, angular=True, classes=1)
+    means = found.centroids()
     classes = np.arange(len(means))
-    units, owner = _unit_centers(centers, center_labels, groups)
+    units, owner = _unit_centers(centers, center_labels, found)
     has = owner < len(means)
-    shared = groups.counts[groups.numbers] > 1  # (N,), not alone in their class
-    intra = _angles_between(groups.rows, means[groups.numbers])
+    shared = found.counts[found.numbers] > 1  # (N,), not alone in their class
+    intra = _angles_between(found.rows, means[found.numbers])
     terms = {  # the class of each angle, and the angles that a mean is taken over
         "w_ec": (owner[has], _angles_between(units[has], means[owner[has]])),
         "w_inter": (owner, _smallest_angles(units, units, np.arange(len(units)))),
-        "intra": (groups.numbers[shared], intra[shared]),
+        "intra": (found.numbers[shared], intra[shared]),
         "inter": (classes, _smallest_angles(means, means, classes)),
     }
     once = np.ones((1, len(means)))
     plain: dict[str, Any] = {name: float(_weighted_means(*terms[name], once)[0]) for name in terms}
     result = Angles(
         **plain,
-        samples=len(groups.rows),
+        samples=len(found.rows),
         classes=len(means),
-        singles=int((groups.counts == 1).sum()),
+        singles=int((found.counts == 1).sum()),
         centers=len(units),
         matched=int(has.sum()),
     )
     if not intervals:
         return result
-    weights = identity_weights(len(means), draws, seed)
-    values = {name: _weighted_means(*terms[name], weights) for name in terms}
+    owners = groups_of(class_numbers(labels, len(found.rows))[1], groups)
+    resampling = Resampling.of(found.distinct, owners, draws, seed)
+    values = {name: _weighted_means(*terms[name], resampling.of_identities) for name in terms}
     if not result.matched:  # none, or the same in every draw
         del values["w_inter"]
-    key = draw_key(groups.distinct, seed, draws)
-    return replace(result, replicates=Replicates(values, len(means), key))
+    return replace(result, replicates=resampling.replicates(values))
 
 
 def _weighted_means(classes: Rows, angles: Floats, weights: Floats) -> Floats:

@@ -46,7 +46,7 @@ from arcset.recognition.gallery.samples import (
 )
 from arcset.recognition.gallery.scoring import exact_cosines
 from arcset.recognition.gallery.settings import LARGEST_DIM, Settings
-from arcset.recognition.inputs import as_sources
+from arcset.recognition.inputs import Published, as_sources
 from arcset.recognition.recognizer import (
     EmbeddedImage,
     Embeddings,
@@ -426,7 +426,14 @@ class Gallery(ABC):
             cosines = exact_cosines(self._stacked(self._find(name)), probe)
             _, scores = self._settings.scoring.score(cosines, np.zeros(len(cosines), np.int64))
             thresholds = self.thresholds
-        return decide(scores[0], thresholds, far=far, threshold=threshold, model=self.model_name)
+        return decide(
+            scores[0],
+            thresholds,
+            far=far,
+            threshold=threshold,
+            model=self.model_name,
+            published=self.published,
+        )
 
     def _embedded(self, images: Sequence[Any] | None, embeddings: Any) -> Embeddings:
         if embeddings is not None:
@@ -460,10 +467,16 @@ class Gallery(ABC):
             return WorkingPoint.by_hand(threshold)
         if self.thresholds is None and fpir is not None:
             raise OptionError(f"fpir={fpir:g}: {uncalibrated_note(self.model_name, self.path)}")
-        return None if self.thresholds is None else self.working_point(fpir)
+        is_there = self.thresholds is not None or self.published is not None
+        return self.working_point(fpir) if is_there else None
 
     def working_point(self, fpir: float | None = None) -> WorkingPoint:
-        """The threshold for an FPIR, by default 0.01, at the gallery's present size."""
+        """The threshold for an FPIR, by default 0.01, at the gallery's present size.
+
+        Without a calibration, and for no FPIR, that which the makers of the network published.
+        """
+        if fpir is None and (published := self.published) is not None:
+            return WorkingPoint.of_published(published)
         with self.together():
             thresholds, scoring, (subjects, samples) = self.thresholds, self.scoring, self._sizes()
             key = subjects, samples, scoring, fpir
@@ -482,6 +495,13 @@ class Gallery(ABC):
         if text is None:
             return None if self.recognizer is None else self.recognizer.thresholds
         return _read_thresholds(text, str(self.path))
+
+    @property
+    def published(self) -> Published | None:
+        """The threshold of the network's makers, where there is no calibration."""
+        if self.thresholds is not None or self.recognizer is None:
+            return None
+        return self.recognizer.published
 
     def set_thresholds(self, thresholds: Thresholds | None) -> None:
         """Give the gallery a calibration of its own, or take it away."""

@@ -232,16 +232,21 @@ def unit_rows(embeddings: Any, dim: int) -> Embeddings:
         [[0.6000000238418579, 0.800000011920929], [0.0, 1.0]]
     """
     rows = as_array(embeddings, "embeddings")
-    rows = embedding_matrix(rows[None] if rows.ndim == 1 else rows)
+    rows = rows[None] if rows.ndim == 1 else rows
+    is_unit = np.zeros(rows.shape[:1], bool)
+    if rows.dtype == np.float32 and rows.shape[1:] == (dim,):
+        is_unit = np.abs(np.einsum("nd,nd->n", rows, rows) - 1) < _UNIT  # false for NaN
+        if len(rows) and is_unit.all():
+            return rows
+    rows = embedding_matrix(rows)
     if rows.shape[1] != dim:
         raise InputError(
             f"embeddings have {rows.shape[1]} numbers each, and the gallery's have {dim}"
         )
     refuse_zero_rows(rows)
-    if rows.dtype != np.float32:
-        return pairs.unit_rows(rows)
-    is_unit = np.abs(np.einsum("nd,nd->n", rows, rows) - 1) < _UNIT
-    return rows if is_unit.all() else np.where(is_unit[:, None], rows, pairs.unit_rows(rows))
+    units = pairs.unit_rows(rows)
+    units[is_unit] = rows[is_unit]
+    return units
 
 
 def single_vector(embedding: Any) -> Any:

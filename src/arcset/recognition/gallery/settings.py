@@ -24,6 +24,7 @@ class Settings(BaseModel):
         scoring, keep_images: as in `Gallery.open`.
         thresholds: the gallery's own calibration as JSON; None without one.
         changes: of a file, how often samples were removed, merged or moved to another model.
+        last_removed: of a file, the highest number of a sample that was removed.
         erase_due: of a file, whether bytes of what was removed may be left in it.
         written: all of them by key, as they are written.
     """
@@ -39,6 +40,7 @@ class Settings(BaseModel):
     keep_images: bool = False
     thresholds: str | None = None
     changes: int = 0
+    last_removed: int = 0
     erase_due: bool = False
     written: dict[str, Any]
 

@@ -6,8 +6,10 @@
     images     the image as a file, where it was stored
 
 SQLite does what it is made for: a write-ahead log that is synced at every commit keeps what was
-acknowledged, whatever happens; many processes read while one writes; numbers are AUTOINCREMENT, so
-that none is given twice; samples go with their subject, and images with their sample.
+acknowledged, whatever happens; many processes read while one writes; samples go with their subject,
+and images with their sample. No sample's number is given twice: a new one is above all that are
+there and, by `last_removed` in meta, all that were. (AUTOINCREMENT would write a further page at
+every commit.)
 
 Memory follows the file. New samples have higher numbers than before, and are read in addition;
 where others were removed, renamed, merged or moved to another model, the counter `changes` in meta
@@ -41,16 +43,16 @@ from arcset.recognition.gallery.settings import Settings
 from arcset.recognition.recognizer import Embeddings, ImageEmbedder, Progress
 
 _APPLICATION = 0x41724753  # "ArGS"
-_FORMAT = 3
+_FORMAT = 4
 _TABLES = """
 CREATE TABLE meta (key TEXT PRIMARY KEY NOT NULL, value NOT NULL) WITHOUT ROWID;
 CREATE TABLE subjects (
-    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    id INTEGER PRIMARY KEY,
     name TEXT NOT NULL UNIQUE,
     added INTEGER NOT NULL
 );
 CREATE TABLE samples (
-    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    id INTEGER PRIMARY KEY,
     subject INTEGER NOT NULL REFERENCES subjects (id) ON DELETE CASCADE,
     added INTEGER NOT NULL,
     embedding BLOB NOT NULL,
@@ -84,9 +86,15 @@ _ROWS = 256  # at a time: few enough for the processor's cache; of images, for m
 _OFF = 1e-3  # how far the square of an embedding's length may be from 1
 _SPARE = 1 << 26  # how far the numbers of subjects may exceed 64 times the number of samples
 
-_SUBJECT = "INSERT INTO subjects (name, added) VALUES (?, ?)"
-_SAMPLE = "INSERT INTO samples (subject, added, embedding, source, digest) VALUES (?, ?, ?, ?, ?)"
+_SUBJECT = "INSERT OR IGNORE INTO subjects (name, added) VALUES (?, ?)"
+_SAMPLE = """
+INSERT INTO samples VALUES (
+    1 + max(?, (SELECT ifnull(max(id), 0) FROM samples)), (SELECT id FROM subjects WHERE name = ?),
+    ?, ?, ?, ?
+)
+"""
 _LISTED = "(SELECT value FROM json_each(?))"  # of a list as JSON
+_NAMES = f"SELECT id, name FROM subjects WHERE id IN {_LISTED}"
 _IS_STORED = "CASE WHEN images.id IS NOT NULL THEN x'' END"
 
 # The second is raised where SQLite's own message quotes bytes of a damaged file.
@@ -114,9 +122,9 @@ class FileGallery(Gallery):
         self.path, self.read_only = path, read_only or not is_writable
         self._lock, self._process, self._is_closed = threading.RLock(), os.getpid(), False
         self._version = -1  # of the file's state that `_latest` is from
-        self._counted: tuple[Any, tuple[int, int]] | None = None  # the sizes, and of which state
+        self._counted: tuple[Any, tuple[int, int]] | None = None  # of which state, and the sizes
         self._index: Index | None = None  # read when it is first needed
-        self._index_changes = -1
+        self._index_changes, self._index_state = -1, (-1, -1)
         with _explained(path):
             self._connection = _connect(path, is_writable=is_writable)
             try:
@@ -241,6 +249,11 @@ class FileGallery(Gallery):
         with self.together():
             return self._latest
 
+    @property
+    def _state(self) -> tuple[int, int]:
+        """Another one after every change: of others, and of this connection."""
+        return self._version, self._connection.total_changes
+
     def _read_settings(self) -> Settings:
         return Settings.of(dict(self._execute("SELECT key, value FROM meta").fetchall()), self.path)
 
@@ -322,10 +335,9 @@ class FileGallery(Gallery):
 
     def _sizes(self) -> tuple[int, int]:
         with self.together():
-            state = self._version, self._connection.total_changes  # of others, of this connection
-            if self._counted is None or self._counted[0] != state:
+            if self._counted is None or self._counted[0] != self._state:
                 sql = "SELECT (SELECT count(*) FROM subjects), (SELECT count(*) FROM samples)"
-                self._counted = state, self._ask(sql)
+                self._counted = self._state, self._ask(sql)
             return self._counted[1]
 
     def _holds_images(self) -> bool:
@@ -343,29 +355,35 @@ class FileGallery(Gallery):
         with self.together():
             index = self._follow_index()
             numbers, scores = nearest_subjects(index, probes, k, self._latest.scoring)
-            sql = "SELECT max(name) FROM subjects WHERE id = ?"  # max: None where there is none
+            listed = json.dumps(np.unique(numbers).tolist())
+            names = dict(self._execute(_NAMES, (listed,)).fetchall())
             with self._checking():
-                names = {n: check_name(*self._ask(sql, n)) for n in np.unique(numbers).tolist()}
-        return [tuple(names[one] for one in row) for row in numbers.tolist()], scores
+                found = [tuple(check_name(names.get(n)) for n in row) for row in numbers.tolist()]
+        return found, scores
 
     def _follow_index(self) -> Index:
         """All embeddings, inside a transaction."""
+        if self._index is not None and self._index_state == self._state:
+            return self._index
+        index, self._index = self._index, None  # for good, where reading fails
         with self._checking():
-            if self._index is None or self._latest.changes != self._index_changes:
-                self._index = None  # before the next one takes as much memory
+            if index is None or self._latest.changes != self._index_changes:
+                index = None  # before the next one takes as much memory
                 (count,) = self._ask("SELECT count(*) FROM samples")
-                self._index, self._index_changes = Index(self.dim, count), self._latest.changes
-            rows = self._execute(
-                "SELECT id, subject, embedding FROM samples WHERE id > ? ORDER BY id",
-                (self._index.last,),
-            )
+                index = Index(self.dim, count)
+            # Each column takes a tenth of the time. So the last number is asked for afterwards.
+            sql = "SELECT subject, embedding FROM samples WHERE id > ? ORDER BY id"
+            rows = self._execute(sql, (index.last,))
             while part := rows.fetchmany(_ROWS):
-                ids, owners, embeddings = zip(*part, strict=True)
+                owners, embeddings = zip(*part, strict=True)
                 subjects = np.array(array("q", owners))
-                if subjects.min() < 1 or subjects.max() > _SPARE + 64 * (len(self._index) + 1):
+                if subjects.min() < 1 or subjects.max() > _SPARE + 64 * (len(index) + 1):
                     raise self._damaged("a number in it is out of range")
-                self._index.add(ids[-1], subjects, self._unit_vectors(embeddings))
-        return self._index
+                index.add(subjects, self._unit_vectors(embeddings))
+            (index.last,) = self._ask("SELECT ifnull(max(id), 0) FROM samples")
+        self._index, self._index_state = index, self._state
+        self._index_changes = self._latest.changes
+        return index
 
     # Changing
 
@@ -378,24 +396,20 @@ class FileGallery(Gallery):
         return ids
 
     def _insert(self, rows: Sequence[Row]) -> Iterator[int]:
-        moment, subjects = now(), dict[str, int]()
+        moment, last_removed = now(), self._latest.last_removed
         for row in rows:
             name, added = row.name, row.added or moment
-            if name not in subjects:
-                known = self._ask("SELECT id FROM subjects WHERE name = ?", name)
-                subjects[name] = known[0] if known else self._insert_row(_SUBJECT, name, added)
+            self._execute(_SUBJECT, (name, added))
             embedding = row.embedding.astype("<f4", copy=False).tobytes()
-            columns = subjects[name], added, embedding, row.source, row.digest
-            sample = self._insert_row(_SAMPLE, *columns)
+            columns = last_removed, name, added, embedding, row.source, row.digest
+            sample = self._execute(_SAMPLE, columns).lastrowid or 0
             if row.image is not None:
-                self._insert_row("INSERT INTO images VALUES (?, ?)", sample, row.image)
+                self._execute("INSERT INTO images VALUES (?, ?)", (sample, row.image))
             yield sample
 
-    def _insert_row(self, sql: str, *values: Any) -> int:
-        """Insert a row, and return its number."""
-        return int(self._connection.execute(sql, values).lastrowid or 0)
-
     def _delete(self, rows: Sequence[Row]) -> None:
+        last_removed = max(self._latest.last_removed, *(row.id for row in rows))
+        self._set(last_removed=str(last_removed))
         samples = [(row.id,) for row in rows]
         self._connection.executemany("DELETE FROM samples WHERE id = ?", samples)
         self._execute(

@@ -48,15 +48,15 @@ async function answer(group, enroll, show) {
   const form = new FormData();
   for (const { sent, file } of group) form.append("image", sent.file, file.name || "image");
   try {
-    const { results } = await ask("v1/identify", {
+    const { results, threshold } = await ask("v1/identify", {
       method: "POST", form, query: { candidates: 5, threshold: session.threshold },
     });
+    if (!threshold) return choose(group, show, UNCALIBRATED);
     tell(await Promise.all(group.map((photo, number) => {
       const result = results[number];
       return result.error ? photo.showError(result.error) : photo.showAnswer(result, enroll);
     })));
   } catch (error) {
-    if (error.code === "no_calibration") return choose(group, show, UNCALIBRATED);
     if (error.code === "unsupported_rate") return choose(group, show, TOO_FEW);
     tell(group.map((photo) => photo.showError(error)));
   }
@@ -97,7 +97,8 @@ function tellPoint() {
     line.replaceChildren(make("span", {}, "Threshold ", make("strong", { text: chosen.toFixed(3) }), ", set by you for this session."),
       make("button", { type: "button", class: "quiet", text: point ? "Use the calibrated threshold" : "Clear", onclick: () => { session.threshold = null; } }));
   } else if (point) {
-    const rate = point.fpir === null
+    const rate = point.published
+      ? `: published (${point.published}), not measured here.` : point.fpir === null
       ? ": a rough estimate, from too few identities to say how many strangers would be mistaken for an enrolled person."
       : `: ${shareInWords(point.fpir)} strangers would be mistaken for an enrolled person.`;
     line.replaceChildren(make("span", {}, "Threshold ", make("strong", { text: point.threshold.toFixed(3) }), rate));
