@@ -33,6 +33,8 @@ from arcset.evaluation.pairs import (
     unit_rows,
 )
 
+#: The scorings that thresholds are made for where nobody knows the gallery's.
+SCORINGS = ("max", "mean", "top-3")
 #: Numbers of images that thresholds are made for.
 IMAGES = (2, 3, 5, 10)
 MOST_SETS = 8  # of one identity
@@ -121,7 +123,7 @@ class TemplateScores(ImpostorPairs):
 
     @classmethod
     def draw(
-        cls, embeddings: Array, labels: Array, scoring: Scoring, images: int, most: int = MOST_FOLLOWED
+        cls, embeddings: Array, labels: Array, scoring: Scoring, images: int
     ) -> "TemplateScores":
         """Of embeddings (N, D) and labels (N,), with sets of so many images.
 
@@ -137,7 +139,7 @@ class TemplateScores(ImpostorPairs):
             )
         sets = _Sets.deal(unit_rows(matrix), identity, scoring, images)
         count = int((len(identity) - sizes[sets.owner]).sum())
-        floor = sets.floor(most / count) if count > most else -1.0
+        floor = sets.floor(MOST_FOLLOWED / count) if count > MOST_FOLLOWED else -1.0
         stride = 1 + count // SAMPLED
         highest, genuine, impostor = [], [], []
         for rows, scores, is_own in sets.blocks(np.arange(len(identity))):
@@ -165,7 +167,8 @@ class TemplateScores(ImpostorPairs):
         """The probability that a probe is of a set's identity."""
         scores = np.concatenate((self.genuine, self.impostor))
         same = np.repeat([True, False], [len(self.genuine), len(self.impostor)])
-        return calibrate(scores, same, "logistic", weights=np.where(same, 1, self.stride), prior=prior)
+        stand_for = np.where(same, 1, self.stride)
+        return calibrate(scores, same, "logistic", stand_for, prior=prior)
 
     def by_probe(self, accepted: int) -> tuple[Rows, Rows]:
         """Rows of probes, and rows that stand for sets; a set is no probe."""
