@@ -153,7 +153,9 @@ def main() -> None:
         print("scoring  images  FPIR wanted     FPIR seen        TPIR          ECE")
         for key in dict.fromkeys(key[:3] for key in worlds[0]):
             means = [np.mean([world[*key, kind] for world in worlds], axis=0) for kind in KINDS]
-            cells.append({"data": data, **dict(zip(("scoring", "images", "fpir"), key, strict=True))})
+            cells.append(
+                {"data": data, **dict(zip(("scoring", "images", "fpir"), key, strict=True))}
+            )
             for kind, values in zip(KINDS, means, strict=True):
                 cells[-1][kind] = dict(zip(("fpir", "tpir", "ece"), values, strict=True))
             pairs = "   ".join(f"{one:.3f} | {two:.3f}" for one, two in zip(*means, strict=True))
