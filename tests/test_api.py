@@ -83,7 +83,8 @@ def test_a_folder_becomes_a_run_with_all_that_belongs_to_it(whole, place):
     assert whole.config.hold_out == {"validation": 0.2, "test": 0.2}
     assert 0 <= whole.measures["unseen_auc"] <= 1
     assert whole.assessment.verification.auc == whole.measures["unseen_auc"]
-    assert whole.thresholds.rough
+    assert whole.thresholds.origin.endswith("held-out identities")
+    assert whole.assessment.cross_fitted
     assert whole.report == whole.path / "report.html"
     assert Run.open(whole.path).measures == whole.measures
     assert all(word in whole._repr_html_() for word in ("faces", "arcface", "1 of 1"))

@@ -21,7 +21,13 @@ import numpy as np
 import numpy.typing as npt
 
 from arcset.errors import ArcsetError, InputError, OptionError
-from arcset.recognition.decisions import Candidate, Match, Verification, WorkingPoint
+from arcset.recognition.decisions import (
+    Candidate,
+    Match,
+    Verification,
+    WorkingPoint,
+    as_range,
+)
 from arcset.recognition.gallery.samples import Sample, Subject, original
 from arcset.recognition.inputs import as_sources
 
@@ -159,7 +165,8 @@ class Client:
         images = {"image": a} if b is None else {"a": a, "b": b}
         files = [_read_file(image, name) for name, image in images.items()]
         answer = self._ask("POST", "verify", form=options, files=files)
-        return Verification(**{name: answer[name] for name in Verification.__dataclass_fields__})
+        known = {name: answer[name] for name in Verification.__dataclass_fields__}
+        return Verification(**known | {"expected": as_range(answer["expected"])})
 
     def identify(
         self,
@@ -235,7 +242,7 @@ class Client:
         if answer["working_point"] is None:
             raise ServiceError(answer["code"], answer["why"], status=200)
         point = answer["working_point"]
-        return WorkingPoint(**{name: point[name] for name in WorkingPoint.__dataclass_fields__})
+        return WorkingPoint.from_json(point)
 
     # Who is enrolled
 
@@ -426,11 +433,12 @@ def _match(fields: dict[str, Any], **face: Any) -> Match:
     names = ("subject", "probability", "threshold", "fpir", "reason", "rough", "published")
     return Match(
         cosine=math.nan if cosine is None else cosine,
+        expected=as_range(fields["expected"]),
         candidates=tuple(
             Candidate(one["subject"], one["cosine"], one["probability"])
             for one in fields["candidates"]
         ),
-        **{name: fields[name] for name in names},
+        **{name: fields[name] for name in (*names, "subjects", "prior", "note")},
         **face,
     )
 

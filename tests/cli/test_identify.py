@@ -52,7 +52,8 @@ def test_one_image_of_somebody_known(identify):
     lines = done.out.splitlines()
     assert lines[0] == f"{KNOWN}: subject 0"
     assert lines[3].startswith("subject 0 ")
-    assert len(lines) == 10  # five candidates
+    assert len(lines) == 11  # five candidates
+    assert lines[-2] == "probabilities among 6 subjects, at prior 0.5"
     assert re.search(r"FPIR 0\.01 .*\b12$", lines[-1])  # six of two samples each
     assert done.err == ""
 
@@ -61,6 +62,16 @@ def test_one_image_of_nobody_known_exits_with_1(identify):
     done = identify(UNKNOWN, "--candidates", "1")
     assert done.code == 1
     assert done.out.splitlines()[0] == f"{UNKNOWN}: unknown"
+
+
+def test_whoever_is_accepted_although_it_is_more_likely_wrong_is_named(identify):
+    done = identify("probes", "--threshold", "-1", "--format", "jsonl")
+    doubtful = [row for row in map(json.loads, done.out.splitlines()) if row["probability"] < 0.5]
+    assert UNKNOWN in [row["path"] for row in doubtful]
+    for row in doubtful:
+        assert f"{row['path']}: {row['note']}" in done.err
+        assert (row["subjects"], row["prior"]) == (6, 0.5)
+    assert KNOWN not in done.err
 
 
 def test_as_json_lines_and_as_csv(identify):

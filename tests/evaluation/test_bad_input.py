@@ -74,10 +74,8 @@ ARGUMENTS = [
     # Shares would say that little is known.
     (ev.calibrate, ([0.1, 0.2], SAME), {"weights": [0.5, 0.5]}, r"weights .*0\.5"),
     (ev.reliability, ([0.1, 1.2], SAME), {}, r"1\.2"),
-    (ev.threshold_for_far, (POINTS, LABELS, 1e-4), {}, r"40.*0\.0001"),
     (ev.threshold_for_far, (POINTS, np.ones(80, int), 0.1), {}, "one identity"),
     (ev.threshold_for_fpir, (POINTS, LABELS, 0.1, 10), {"samples": 3}, "3 samples"),
-    (ev.threshold_for_fpir, (POINTS, LABELS, 0.001, 10), {}, "at least 10"),
     (ev.make_thresholds, (POINTS, np.arange(80)), {}, "genuine"),
 ]
 

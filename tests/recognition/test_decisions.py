@@ -11,6 +11,7 @@ from arcset.recognition.decisions import (
     Candidate,
     WorkingPoint,
     answer,
+    decide,
     subject_probabilities,
 )
 from evaluation.calibration.simulation import draw_identities
@@ -69,6 +70,25 @@ def test_probabilities_are_shares_of_one(thresholds):
     sure = [subject_probabilities([0.4], thresholds, count)[0] for count in (1, 10, 100, 1000)]
     assert sure == sorted(sure, reverse=True)
     assert sure[-1] < sure[0] / 2
+
+
+def test_an_answer_says_for_what_its_probability_holds_and_where_it_is_below_one_half(thresholds):
+    lax = WorkingPoint.by_hand(-1)
+    for cosine, accepted_in_doubt in ((0.2, True), (0.9, False)):
+        pair = decide(cosine, thresholds, threshold=-1)
+        match = answer(["a"], [cosine], point=lax, thresholds=thresholds, subjects=40)
+        for found in (pair, match):
+            assert bool(found.note) == accepted_in_doubt == (found.probability < 0.5)
+            assert ("wrong" in str(found)) == accepted_in_doubt
+            assert f"{found.probability:.3f}" in str(found)
+            assert "prior 0.5" in str(found)
+            assert found.json()["prior"] == 0.5
+        assert match.json()["subjects"] == 40
+        assert "among 40" in str(match)
+    refused = ask([0.2], thresholds, subjects=40)
+    assert not refused.note
+    assert "among 40" in str(refused)
+    assert (ask([0.9]).prior, decide(0.9, None).prior) == (None, None)
 
 
 def test_probabilities_keep_what_they_say(thresholds):

@@ -127,8 +127,8 @@ def test_the_figures_are_those_of_the_assessment(card, found):
     why = "too rare to be seen in 30,000 pairs of different identities"
     assert table["TAR at FAR 0.001 %, 0.0001 %"] == ["not known", "", why]
     assert not re.search(r"\bnan\b", card, re.IGNORECASE)
-    assert "rough" in section(card, "Thresholds")
-    assert "3 validation identities" in section(card, "Thresholds")
+    assert "6 held-out identities" in section(card, "Thresholds")
+    assert "cannot be pinned down" in section(card, "Thresholds")
 
 
 def test_data_settings_and_course_are_listed(card, split_run):
@@ -288,9 +288,11 @@ def test_thresholds_with_what_to_expect_of_them(split_run, many):
     assert "200 samples of 50 identities" in text
     upper, _, lower = text.partition("What they did")
     assert rows(upper)["FAR 1 %"][:2] == ["pairs", f"{made.fars[0].threshold:.4f}"]
-    assert upper.count("| FPIR ") == len(made.fpirs)
+    assert upper.count("| FPIR ") == sum(item.pinned for item in made.fpirs)
     assert any(item.extrapolated for item in made.fpirs) == ("Extrapolated:" in upper)
-    assert "FAR 0.01 %" in upper.partition("cannot support")[2].partition("\n")[0]
+    unpinned = upper.partition("cannot be pinned down")[2].partition("\n")[0]
+    for item in made.fars:
+        assert (f"FAR {100 * item.far:g} %" in unpinned) == (not item.pinned)
     assert rows(lower)["FAR 1 %"][5] == f"{100 * many.realized[0].accepted:.2f} %"
 
 

@@ -177,7 +177,7 @@ def _info_text(content: dict[str, Any]) -> str:
         "model": f"{model}, {content['dim']}-D{faces}",
         "at": content["model_path"] or "not remembered: name it with --model",
         "calibration": calibration,
-        "threshold": str(WorkingPoint(**content["point"])) if content["point"] else "none",
+        "threshold": str(WorkingPoint.from_json(content["point"])) if content["point"] else "none",
     }
     lines = [f"{name:<12} {text}" for name, text in rows.items()]
     if content["note"]:

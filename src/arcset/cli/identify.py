@@ -14,11 +14,12 @@ from arcset.cli.output import (
     print_text,
     progress_bar,
     say,
+    tell_notes,
     tell_skipped,
 )
 from arcset.files import finite
 from arcset.recognition.gallery.identify import Identified, Probe, identify_files
-from arcset.text import columns, one_line
+from arcset.text import columns, one_line, plural
 
 FORMATS = ("table", "jsonl", "csv")
 _STATES = ("known", "unknown", "undecided", "no face")
@@ -80,6 +81,7 @@ def identify(
     tell_skipped(result.skipped)
     if result.note:
         say(f"note: {result.note}")
+    tell_notes([f"{each.path}: {each.match.note}" for each in result.probes if each.match.note])
     if json:
         print_json(result.json())
     elif form == "jsonl":
@@ -93,6 +95,10 @@ def identify(
 
 def _table(result: Identified) -> str:
     threshold = "" if result.point is None else f"\n{result.point}"
+    sure = next((one.match for one in result.probes if one.match.probability is not None), None)
+    if sure is not None:
+        among = plural(sure.subjects, "subject")
+        threshold = f"\nprobabilities among {among}, at prior {sure.prior:g}{threshold}"
     if len(result.probes) == 1:
         return f"{_single(result.probes[0])}\n{threshold}".rstrip()
     heading = ["image", *(["face at"] if result.has_faces else []), "subject"]

@@ -17,17 +17,17 @@ from arcset.checks import check_number, check_rate
 from arcset.errors import OptionError
 from arcset.evaluation.calibration import FarThreshold, FpirThreshold, Thresholds
 from arcset.evaluation.calibration.templates import Scoring
-from arcset.evaluation.calibration.thresholds import FRESH, rounded_up
+from arcset.evaluation.calibration.thresholds import FRESH, USUAL_FAR, rounded_up
 from arcset.evaluation.pairs import round_cosines
 from arcset.files import finite
 from arcset.recognition.inputs import Published
 
-#: One in a thousand pairs of different identities is taken for the same.
-DEFAULT_FAR = 1e-3
 #: One in a hundred probes of unknown identities is taken for an enrolled subject.
 DEFAULT_FPIR = 0.01
 #: The highest that is used where nobody asked for one.
 HIGHEST_FPIR = 0.1
+#: The share of probes that show somebody enrolled, where a probability says so.
+ENROLLED_PRIOR = 0.5
 #: How many subjects of highest score a probability is weighed against, listed or not.
 RIVALS = 10
 
@@ -56,7 +56,7 @@ class Verification(Plain):
     Fields:
         same: whether the cosine reaches the threshold; None: undecided.
         cosine: of the two embeddings, in −1 … 1; None where there is no face to compare.
-        probability: that both show one identity, at even prior odds; None without a calibration.
+        probability: that both show one identity; None without a calibration.
         threshold: "same" from this cosine on; None without a calibration.
         far: the false accept rate of that threshold among fresh pairs; None where the threshold
             was given as a number, or promises no rate.
@@ -64,7 +64,9 @@ class Verification(Plain):
         rough: whether that rate is from fewer identities than can show it, or there is none.
         expected: the 95 % range of the rate that 1000 fresh identities will show; None without one.
         published: where the threshold stands, if it is its makers' and was not measured here.
-        note: a sentence where something is not as people may expect; else empty.
+        prior: the share of genuine pairs at which the probability holds; None without one.
+        note: a sentence where something is not as people may expect, as "the same" where that is
+            less likely than not; else empty.
 
     An answer is true where it is "the same": `if verification: …`.
     """
@@ -79,6 +81,7 @@ class Verification(Plain):
     published: str | None = None
     note: str = ""
     expected: tuple[float, float] | None = None
+    prior: float | None = None
 
     @property
     def decided(self) -> bool:
@@ -92,7 +95,7 @@ class Verification(Plain):
         answer = {True: "same", False: "different", None: "undecided"}[self.same]
         if self.cosine is None:
             return f"{answer}: {self.reason}"
-        sure = "" if self.probability is None else f", probability {self.probability:.3f}"
+        sure = _probability(self)
         limit = "" if self.threshold is None else f", threshold {self.threshold:.4f}"
         rate = "" if self.far is None else f" for FAR {self.far:.2g}"
         return f"{answer}: cosine {self.cosine:.4f}{sure}{limit}{rate}{_roughness(self)}"
@@ -135,17 +138,19 @@ def decide(
         return Verification(None, cosine, None, None, None, NO_CALIBRATION, note=note)
     point = _pair_point(thresholds, far, threshold, published)
     same = cosine >= point.threshold
+    probability = None if thresholds is None else float(thresholds.probability(cosine))
     return Verification(
         same=same,
         cosine=cosine,
-        probability=None if thresholds is None else float(thresholds.probability(cosine)),
+        probability=probability,
         threshold=point.threshold,
         far=point.rate,
         reason=ABOVE if same else BELOW,
         rough=point.rough,
+        note="; ".join(filter(None, (point.note, _doubt(same, probability)))),
         published=point.published,
-        note=point.note,
         expected=point.expected,
+        prior=None if thresholds is None else thresholds.calibration.prior,
     )
 
 
@@ -179,13 +184,11 @@ def _pair_point(
         return _Point(published.threshold, note=note, published=published.source)
     if far is None and thresholds.equal_error is not None:
         return _equal_error_point(thresholds)
-    chosen = thresholds.for_far(DEFAULT_FAR if far is None else far)
-    lowest, note = thresholds.rates.lowest_far, ""
-    if not chosen.pinned:
-        note = _unpinned(thresholds, f"FAR {chosen.far:g}", lowest)
-        if far is None and lowest is not None:
-            chosen = thresholds.for_far(rounded_up(lowest))
-            note += f", and is used: FAR {chosen.far:g}"
+    chosen = thresholds.usual() if far is None else thresholds.for_far(far)
+    note = ""
+    if not chosen.pinned or (far is None and chosen.far != USUAL_FAR):
+        wanted = USUAL_FAR if far is None else far
+        note = _unpinned(thresholds, f"FAR {wanted:g}", thresholds.rates.lowest_far)
     return _known_point(chosen, chosen.far, thresholds, note)
 
 
@@ -204,12 +207,13 @@ def _known_point(
 def _equal_error_point(thresholds: Thresholds) -> _Point:
     """For identities of which no rate can be pinned down, or that the model was trained on."""
     assert thresholds.equal_error is not None
-    limit = thresholds.equal_error.threshold
     if thresholds.in_training:
+        limit = thresholds.equal_error.threshold
         return _Point(limit, rough=True, note=in_training_note(thresholds))
-    estimate = thresholds.rates.at(limit)
-    low, high = estimate.expect(FRESH)
-    return _Point(limit, estimate.far, True, (low, high), rough_note(thresholds))
+    point = _known_point(
+        (usual := thresholds.usual()), usual.far, thresholds, rough_note(thresholds)
+    )
+    return point._replace(rough=True)
 
 
 def _unpinned(thresholds: Thresholds, rate: str, lowest: float | None) -> str:
@@ -261,6 +265,11 @@ def threshold_words(thresholds: Thresholds) -> str:
     return f"{point.threshold:.4f}{rate}{_roughness(point)}, from {thresholds.origin}"
 
 
+def as_range(ends: Sequence[float] | None) -> tuple[float, float] | None:
+    """Of what JSON makes of a range."""
+    return None if ends is None else (ends[0], ends[1])
+
+
 def _roughness(point: "_Point | WorkingPoint | Match | Verification") -> str:
     """How rough a rate is: " (rough: 0.002 to 0.05 expected)"; empty where it is not."""
     if point.published:
@@ -304,6 +313,12 @@ class WorkingPoint(Plain):
         """A threshold that the user chose; raises `OptionError` unless it lies in [−1, 1]."""
         checked = check_number("threshold", threshold, -1, 1, closed="both")
         return cls(threshold=checked, fpir=None)
+
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any]) -> "WorkingPoint":
+        """What `json` gave."""
+        known = {name: fields[name] for name in cls.__dataclass_fields__}
+        return cls(**known | {"expected": as_range(fields["expected"])})
 
     @classmethod
     def of_published(cls, published: Published) -> "WorkingPoint":
@@ -442,7 +457,8 @@ class Candidate(Plain):
     probability: float | None = None
 
     def __str__(self) -> str:
-        return f"{self.subject} (cosine {self.cosine:.4f}{_probability(self.probability)})"
+        sure = "" if self.probability is None else f", probability {self.probability:.3f}"
+        return f"{self.subject} (cosine {self.cosine:.4f}{sure})"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -465,6 +481,9 @@ class Match(Plain):
         published: where the threshold stands, if it is its makers' and was not measured here.
         box: of the face in its photo: left, top, width, height in pixels; None for a whole image.
         faces: how many faces the photo shows; None for a whole image.
+        subjects, prior: how many are enrolled, and the share of probes that show one of them: for
+            these the probabilities hold. The prior is None without a calibration.
+        note: a sentence where the subject is less likely than not; else empty.
 
     A match is true where the probe was recognized: `if match: …`.
     """
@@ -481,6 +500,9 @@ class Match(Plain):
     box: tuple[float, float, float, float] | None = None
     faces: int | None = None
     expected: tuple[float, float] | None = None
+    subjects: int = 0
+    prior: float | None = None
+    note: str = ""
 
     @classmethod
     def without_face(cls, point: WorkingPoint | None) -> "Match":
@@ -512,11 +534,10 @@ class Match(Plain):
         if self.fpir is not None:
             limit += f" for FPIR {self.fpir:.3g}"
         limit += _roughness(self)
+        score = f"cosine {self.cosine:.4f}{_probability(self)}"
         if self.subject is not None:
-            return (
-                f"{self.subject}: cosine {self.cosine:.4f}{_probability(self.probability)}{limit}"
-            )
-        return f"{self.state}: nearest is {self.candidates[0]}{limit}"
+            return f"{self.subject}: {score}{limit}"
+        return f"{self.state}: nearest is {self.candidates[0].subject} ({score}){limit}"
 
     def json(self) -> dict[str, Any]:
         """The fields as JSON knows them; `box` and `faces` only where faces were looked for."""
@@ -573,6 +594,9 @@ def answer(
         reason=reason,
         rough=point is not None and point.rough,
         expected=None if point is None else point.expected,
+        subjects=subjects,
+        prior=None if thresholds is None else ENROLLED_PRIOR,
+        note=_doubt(reason == ABOVE, best.probability),
         published=None if point is None else point.published,
     )
 
@@ -610,5 +634,16 @@ def likelihood_ratios(
     return ratios
 
 
-def _probability(probability: float | None) -> str:
-    return "" if probability is None else f", probability {probability:.2f}"
+def _probability(answer: Verification | Match) -> str:
+    if answer.probability is None:
+        return ""
+    among = f" among {answer.subjects:,}" if isinstance(answer, Match) else ""
+    doubt = " (more likely wrong than right)" if _doubt(bool(answer), answer.probability) else ""
+    return f", probability {answer.probability:.3f}{among} at prior {answer.prior:g}{doubt}"
+
+
+def _doubt(accepted: bool, probability: float | None) -> str:
+    """A sentence about an answer that is less likely than not; else empty."""
+    if not accepted or probability is None or probability >= 0.5:
+        return ""
+    return "the threshold accepts this, but by its probability it is more likely wrong than right"

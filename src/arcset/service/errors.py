@@ -26,7 +26,6 @@ STATUS = {
     "image_too_large": 422,
     "no_face": 422,
     "too_many_images": 422,
-    "unsupported_rate": 422,
     "busy": 429,
     "headers_too_large": 431,
     "internal": 500,

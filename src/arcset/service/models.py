@@ -287,9 +287,11 @@ class Verification(Answer):
     far: float | None
     reason: Literal["above threshold", "below threshold", "no calibration"]
     rough: bool
+    expected: tuple[float, float] | None
     published: str | None
     note: str
     decided: bool
+    prior: float | None
 
 
 class Match(Answer):
@@ -303,8 +305,12 @@ class Match(Answer):
     fpir: float | None
     reason: Literal["above threshold", "below threshold", "empty gallery", "no calibration"]
     rough: bool
+    expected: tuple[float, float] | None
     published: str | None
     decided: bool
+    subjects: int
+    prior: float | None
+    note: str
 
     @classmethod
     def of(cls, match: decisions.Match, **more: Any) -> Self:

@@ -8,7 +8,7 @@ from fastapi import Depends, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool as in_thread
 
 from arcset import __version__
-from arcset.errors import ArcsetError, InputError
+from arcset.errors import ArcsetError
 from arcset.recognition import decisions
 from arcset.recognition.decisions import DEFAULT_FPIR
 from arcset.recognition.operating_curves import operating_curves
@@ -65,18 +65,15 @@ def _decide(service: Service, body: models.VerifyRequest, rows: Any) -> decision
     gallery, far, threshold = service.gallery, body.far, body.threshold
     if far is not None:
         service.check_calibrated()
-    try:
-        if body.subject is None:
-            cosine, published = float(rows[0] @ rows[1]), gallery.published
-            return decisions.decide(
-                cosine, gallery.thresholds, far=far, threshold=threshold, published=published
-            )
-        with gallery.together():
-            if body.subject not in gallery:
-                raise no_such_subject()
-            return gallery.verify(body.subject, embedding=rows[0], far=far, threshold=threshold)
-    except InputError as error:
-        raise ApiError("unsupported_rate", sentence(error)) from None
+    if body.subject is None:
+        cosine, published = float(rows[0] @ rows[1]), gallery.published
+        return decisions.decide(
+            cosine, gallery.thresholds, far=far, threshold=threshold, published=published
+        )
+    with gallery.together():
+        if body.subject not in gallery:
+            raise no_such_subject()
+        return gallery.verify(body.subject, embedding=rows[0], far=far, threshold=threshold)
 
 
 @READ.post("/v1/identify", response_model=models.Identified, **request_body(models.IdentifyRequest))

@@ -16,7 +16,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
 from starlette.types import Scope
 
-from arcset.errors import ArcsetError, InputError, OptionError
+from arcset.errors import ArcsetError, OptionError
 from arcset.recognition.decisions import Match, WorkingPoint
 from arcset.recognition.gallery import Gallery, Subject
 from arcset.recognition.recognizer import ImageEmbedder
@@ -114,14 +114,11 @@ class Service:
     def point(self, fpir: float | None, threshold: float | None = None) -> WorkingPoint | None:
         """Where "known" begins now; None where that is not known, and no rate is asked for.
 
-        Raises `ApiError`: no_calibration or unsupported_rate.
+        Raises `ApiError`: no_calibration.
         """
         if fpir is not None:
             self.check_calibrated()
-        try:
-            return self.gallery.point_for(fpir, threshold)
-        except InputError as error:
-            raise ApiError("unsupported_rate", sentence(error)) from None
+        return self.gallery.point_for(fpir, threshold)
 
     def check_calibrated(self) -> None:
         """Raises `ApiError`: no_calibration, for a gallery without a calibrated threshold."""

@@ -101,15 +101,34 @@ def log_loss(chances, same):
     return -(np.log(chances[same]).mean() + np.log(1 - chances[~same]).mean()) / 2
 
 
-@pytest.mark.parametrize(("spread", "identities"), [(0.0, 20), (0.35, 20), (0.35, 60)])
-def test_the_smooth_curve_is_true_to_what_it_was_made_from(spread, identities):
-    points, labels = world(np.random.default_rng(identities), identities, spread)
-    found = calibrate_identities(points, labels, prior=None)  # at the set's own share
+@pytest.mark.parametrize("prior", [None, 0.5])
+@pytest.mark.parametrize(
+    ("spread", "identities", "seed"), [(0.0, 20, 20), (0.35, 20, 0), (0.6, 60, 3), (0.35, 150, 5)]
+)
+def test_the_smooth_curve_is_true_to_what_it_was_made_from(spread, identities, seed, prior):
+    """In bins in which both kinds of pairs together have the same mass, at even prior odds."""
+    points, labels = world(np.random.default_rng(seed), identities, spread)
+    found = calibrate_identities(points, labels, prior=prior)
     cosines, same, _ = pair_cosines(points, labels)
-    chances = found.probability(cosines)
-    for part in np.array_split(np.argsort(cosines), 15):  # each with as many pairs
+    odds = found.probability(cosines) / (1 - found.probability(cosines))
+    odds *= (1 - found.prior) / found.prior * same.sum() / (~same).sum()  # at their own share
+    order = np.argsort(cosines)
+    mass = np.cumsum(np.where(same, 1 / same.sum(), 1 / (~same).sum())[order])
+    for part in np.split(order, np.searchsorted(mass, np.arange(1, 15) * mass[-1] / 15)):
         seen = binomtest(int(same[part].sum()), len(part)).proportion_ci(0.99, "wilson")
-        assert seen.low <= chances[part].mean() <= seen.high
+        mean = (odds / (1 + odds))[part].mean()
+        assert seen.low - 1e-6 <= mean <= seen.high + 1e-6
+
+
+@pytest.mark.parametrize("stiffness", [STRAIGHT, 1e-8])
+def test_where_cosines_tell_nothing_or_the_contrary_the_probability_is_the_prior(stiffness):
+    generator = np.random.default_rng(0)
+    same = np.arange(200) < 20
+    for cosines in (np.full(200, 0.3), np.where(same, -0.9, generator.uniform(-0.2, 0.2, 200))):
+        found = calibrate(cosines, same, stiffness=stiffness, prior=0.2)
+        assert found.probability(cosines) == pytest.approx(np.full(200, 0.2), abs=0.03)
+    one = calibrate(np.linspace(0, 0.5, 50), np.arange(50) == 49)  # a single genuine pair
+    assert one.probability(0.1) < 0.5 < one.probability(0.5) < one.probability(0.9) < 0.99
 
 
 def test_the_smooth_curve_has_no_steps():

@@ -249,12 +249,17 @@ def test_differences_are_coloured_only_where_they_are_shown(drawn: Draw) -> None
         difference_plot({"a against b": []})
 
 
-def test_thresholds_are_dashed_where_they_are_extrapolated(drawn: Draw) -> None:
-    found = judge(0.2, validation=embeddings(0.2, identities=30, seed=1)).thresholds
+def test_thresholds_are_dashed_where_they_are_extrapolated_or_rough(drawn: Draw) -> None:
+    found = judge(0.2, validation=embeddings(0.2, identities=40, seed=1)).thresholds
     figure = threshold_plot({"a model": only(thresholds=found)})
     drawn(figure)
     measured, beyond = figure.axes[0].lines[:2]
-    assert max(measured.get_xdata()) == min(beyond.get_xdata()) == 29
+    border = max(measured.get_xdata())
+    assert border == min(beyond.get_xdata()) <= 79
+    for size in beyond.get_xdata()[1:]:
+        one = found.for_fpir(0.1, size)
+        assert one.pinned
+        assert one.extrapolated or one.rough
     for line in (measured, beyond):
         expected = [found.for_fpir(0.1, size).threshold for size in line.get_xdata()]
         assert list(line.get_ydata()) == expected
@@ -262,8 +267,7 @@ def test_thresholds_are_dashed_where_they_are_extrapolated(drawn: Draw) -> None:
     assert marks(figure.axes[0])[0] == tuple(beyond.get_xydata()[-1])
     shown = texts(figure)
     assert "FPIR 10 %" in shown
-    assert "too few identities for FPIR 0.1 %" in shown
-    assert "from 30 validation identities, 150 samples" in shown
+    assert "from 80 held-out identities, 400 samples" in shown
 
 
 def test_thresholds_of_several_models_say_whose_they_are(tuned: Assessment) -> None:

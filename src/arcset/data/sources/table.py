@@ -2,8 +2,9 @@
 
 import csv
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from arcset.data.sources.base import Entry, cell_text, printable
 from arcset.data.sources.folder import FileSource
@@ -57,11 +58,39 @@ class TableSource(FileSource):
             raise DataError(f"{self.name} holds no row with a path and a label")
 
 
+def table_header(table: Path) -> list[str]:
+    """The names of its columns."""
+    if _is_parquet(table):
+        from pyarrow import parquet
+
+        with reading(table, "Parquet file"):
+            return list(parquet.read_schema(table).names)
+    with _open_csv(table) as file:
+        return _split_header(file.readline())[1]
+
+
+def read_table_column(table: Path, column: str) -> dict[str, str]:
+    """What each path has in a further column, "" where it has nothing."""
+    rows = _parquet_rows if _is_parquet(table) else _csv_rows
+    return {printable(cell_text(path)): cell_text(cell) for path, _, cell in rows(table, column)}
+
+
 def _is_parquet(table: Path) -> bool:
     return table.suffix.lower() == ".parquet"
 
 
-def _csv_rows(table: Path) -> Rows:
+def _csv_rows(table: Path, third: str | None = None) -> Rows:
+    """Path, label and the `third` column, or the split."""
+    with _open_csv(table) as file:
+        delimiter, header = _split_header(file.readline())
+        columns = find_columns(header, ["path", "label"], ["split"], table)
+        path, label, more = columns["path"], columns["label"], third or columns.get("split")
+        for row in csv.DictReader(file, header, delimiter=delimiter, skipinitialspace=True):
+            yield row[path], row[label], None if more is None else row[more]
+
+
+@contextmanager
+def _open_csv(table: Path) -> Iterator[TextIO]:
     try:
         with table.open("rb") as raw:
             wide = raw.read(2) in (b"\xff\xfe", b"\xfe\xff")
@@ -70,11 +99,7 @@ def _csv_rows(table: Path) -> Rows:
             errors="strict" if wide else "surrogateescape",  # paths need not be Unicode
             newline="",
         ) as file:
-            delimiter, header = _split_header(file.readline())
-            columns = find_columns(header, ["path", "label"], ["split"], table)
-            path, label, split = columns["path"], columns["label"], columns.get("split")
-            for row in csv.DictReader(file, header, delimiter=delimiter, skipinitialspace=True):
-                yield row[path], row[label], None if split is None else row[split]
+            yield file
     except (OSError, UnicodeError, csv.Error) as error:
         raise DataError(f"{table} is not a readable CSV file: {error}") from None
 
@@ -124,14 +149,15 @@ def find_columns(
     return columns
 
 
-def _parquet_rows(table: Path) -> Rows:
+def _parquet_rows(table: Path, third: str | None = None) -> Rows:
     from pyarrow import parquet
 
     with reading(table, "Parquet file"), parquet.ParquetFile(table) as file:
         columns = find_columns(file.schema_arrow.names, ["path", "label"], ["split"], table)
-        wanted = list(columns.values())
+        more = third or columns.get("split")
+        wanted = [columns["path"], columns["label"], *([more] if more else [])]
         for batch in file.iter_batches(columns=wanted):
             rows = [batch.column(name).to_pylist() for name in wanted]
-            if "split" not in columns:
+            if more is None:
                 rows.append([None] * len(batch))
             yield from zip(*rows, strict=True)

@@ -85,7 +85,7 @@ class VaryingRate:
         rest = {}
         for name, power in self.powers.items():
             first, second = (getattr(end, name) / end.rate**power for end in (self, other))
-            rest[name] = (first + share * (second - first)) * rate**power
+            rest[name] = min((first + share * (second - first)) * rate**power, 1.0)
         return type(self)(rate, **rest)
 
 

@@ -416,7 +416,7 @@ class GalleryCurve:
         spreads = []
         for gallery in galleries:
             spread = state.spread(gallery)
-            spreads.append(replace(spread, validation=design_effect * spread.validation))
+            spreads.append(replace(spread, validation=min(design_effect * spread.validation, 1.0)))
             if spreads[-1].rate > HOPELESS:
                 break
         return cls.through(galleries, spreads)

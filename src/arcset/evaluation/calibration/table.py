@@ -91,7 +91,7 @@ class RateTable:
         rows = rows if rows[0] else [len(pairs.cosines)]
         effect = 1.0 if groups is None else _design_effect(pairs, rows, groups)
         spreads = [pair_spread(pairs, accepted) for accepted in rows]
-        spreads = [replace(one, validation=effect * one.validation) for one in spreads]
+        spreads = [replace(one, validation=min(effect * one.validation, 1.0)) for one in spreads]
         sizes = gallery_sizes(gallery_limit(pairs, samples))
         sizes = [*sizes[:-1:2], sizes[-1]] if is_coarse else sizes
         curves = [
@@ -195,8 +195,12 @@ class RateTable:
         return np.asarray(np.exp(np.interp(thresholds, known, logs)))
 
     def for_far(self, far: float) -> FarThreshold:
-        """The threshold where the FAR is `far`, or the first or last one where there is none."""
+        """The threshold where the FAR is `far`, or the first or last one where there is none.
+
+        Of the last one, its `far` is the rate there.
+        """
         row, share = self._find(self.far["rate"], far)
+        far = max(far, self.far["rate"][-1])
         spread = self._spread(max(row - 1, 0)).towards(self._spread(row), share)
         return self._far_threshold(_between(self.thresholds, row, share), far, spread, row)
 
@@ -216,8 +220,10 @@ class RateTable:
         )
 
     def for_fpir(self, fpir: float, gallery: int) -> FpirThreshold:
-        """The threshold where the FPIR is `fpir`, or the first or last one where there is none."""
-        row, share = self._find([curve.at(gallery).rate for curve in self.curves], fpir)
+        """The same where the FPIR is `fpir` for a gallery of so many subjects."""
+        rates = [curve.at(gallery).rate for curve in self.curves]
+        row, share = self._find(rates, fpir)
+        fpir = max(fpir, min(rates))
         lower, upper = self.curves[max(row - 1, 0)], self.curves[row]
         both = zip(lower.spreads, upper.spreads, strict=False)
         spreads = [loose.towards(strict, share) for loose, strict in both]

@@ -31,6 +31,7 @@ from arcset.text import columns
 
 KIND = "arcset thresholds"
 VERSION = 1
+USUAL_FAR = 1e-3  # one in a thousand pairs of different identities is taken for the same
 HIGHEST_FAR = 0.1  # of a threshold that is used where nobody asked for a rate
 FRESH = 1000  # identities of a test that tables and messages tell the rates of
 
@@ -101,6 +102,19 @@ class Thresholds:
             if item.far == far:
                 return item
         return self.rates.for_far(far)
+
+    def usual(self) -> FarThreshold:
+        """The threshold where no rate is asked for, with the rate that it has.
+
+        It is for a FAR of 1e-3, or the lowest that can be pinned down; where none of 0.1 or less
+        can, and of training identities, it is the equal-error threshold.
+        """
+        if self.equal_error is not None:
+            return self.rates.at(self.equal_error.threshold)
+        found, lowest = self.for_far(USUAL_FAR), self.rates.lowest_far
+        if found.pinned or lowest is None:
+            return found
+        return self.for_far(rounded_up(lowest))
 
     def for_fpir(self, fpir: float, gallery: int) -> FpirThreshold:
         """The threshold for an FPIR with a gallery of so many subjects, measured or interpolated.

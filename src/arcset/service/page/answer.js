@@ -117,7 +117,8 @@ function answerCard(match, number, enroll) {
 
 function likelihood(match) {
   if (match.probability === null) return `Similarity ${match.cosine.toFixed(2)}`;
-  return `${word(match.probability)}: ${percent(match.probability)}`;
+  const doubt = match.note ? "; more likely wrong than right" : "";
+  return `${word(match.probability)}: ${percent(match.probability)} among ${count(match.subjects, "subject")}, if half of those who come are enrolled${doubt}`;
 }
 
 function bars(match) {

@@ -7,7 +7,6 @@ import { intake, onPaste } from "./intake.js";
 const TOGETHER = 8; // images per request, so that the first answers come soon
 const MOST_SHOWN = 60;
 const UNCALIBRATED = "This model has no calibrated threshold yet.";
-const TOO_FEW = "The calibration has too few identities for a threshold that keeps strangers out.";
 
 const photos = []; // that are on the page, newest first
 
@@ -57,7 +56,6 @@ async function answer(group, enroll, show) {
       return result.error ? photo.showError(result.error) : photo.showAnswer(result, enroll);
     })));
   } catch (error) {
-    if (error.code === "unsupported_rate") return choose(group, show, TOO_FEW);
     tell(group.map((photo) => photo.showError(error)));
   }
 }
