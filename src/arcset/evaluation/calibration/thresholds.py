@@ -4,7 +4,7 @@ import hashlib
 import json
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, overload
 
@@ -24,6 +24,7 @@ from arcset.evaluation.calibration.table import (
     find_far_threshold,
     find_fpir_threshold,
 )
+from arcset.evaluation.calibration.templates import IMAGES, Scoring, Template, make_templates
 from arcset.evaluation.pairs import ImpostorPairs
 from arcset.evaluation.verification import verification
 from arcset.files import parse_json, write_text, wrong_entry
@@ -66,6 +67,7 @@ class Thresholds:
             on, the equal-error threshold, to be used where no rate is asked for; else None.
         in_training: whether the model was trained on these identities. It tells them apart better
             than others, for whom every rate is higher.
+        templates: the same for subjects of several images, each scored as a set.
     """
 
     made_from: Annotated[Mapping[str, Any], AfterValidator(_check_origin)]
@@ -75,6 +77,7 @@ class Thresholds:
     rates: RateTable
     equal_error: EqualError | None = None
     in_training: bool = False
+    templates: tuple[Template, ...] = ()
 
     @property
     def rough(self) -> bool:
@@ -128,6 +131,32 @@ class Thresholds:
             if item.fpir == fpir and item.gallery == gallery:
                 return item
         return self.rates.for_fpir(fpir, gallery)
+
+    def for_template(self, scoring: str, images: float) -> "Thresholds":
+        """The thresholds and probabilities where a subject is a set of so many images.
+
+        They are those of the sets with the same scoring and number of images, or of the next that
+        are on the safe side: with fewer images, and a scoring that looks at fewer of them, as the
+        best one scores more than the mean of the best three, and this more than the mean of all.
+        Without any they are those of single images, or of what `samples` they were made for.
+
+            >>> points = np.random.default_rng(0).normal(size=(300, 16))
+            >>> made = make_thresholds(points, np.arange(300) // 6, scorings=["mean", "max"])
+            >>> made.for_template("top-2", 4.5).rates.samples_per_subject
+            3
+        """
+        wanted = Scoring.of(scoring)
+        fitting = [one for one in self.templates if one.fits(wanted, images)]
+        if not fitting:
+            return self
+        chosen = max(fitting, key=lambda one: (one.rates.samples_per_subject, one.depth))
+        return replace(
+            self,
+            fars=(),
+            fpirs=(),
+            rates=chosen.rates,
+            calibration=chosen.calibration,
+        )
 
     @overload
     def probability(self, cosine: float) -> float: ...
@@ -245,6 +274,8 @@ def make_thresholds(
     galleries: Iterable[int] | None = None,
     samples: int = 1,
     method: str = "smooth",
+    scorings: Iterable[str] = (),
+    images: Iterable[int] = IMAGES,
     prior: float | None = 0.5,
     in_training: bool = False,
     made_from: Mapping[str, Any] | None = None,
@@ -264,6 +295,9 @@ def make_thresholds(
             for later.
         samples: how many samples a gallery holds of each subject.
         method, prior: as in `calibrate`.
+        scorings, images: how galleries score subjects of several images (`max`, `mean`, `top-3`),
+            and of how many: for each such set with thresholds of its own, as far as half of the
+            identities have so many samples.
         in_training: whether the model was trained on these identities, for want of others.
         made_from: names of dataset, split and part, or whatever else tells where this comes from;
             plain values that JSON can hold.
@@ -318,6 +352,7 @@ def make_thresholds(
             else None
         ),
         in_training=in_training,
+        templates=make_templates(embeddings, labels, scorings, images, drawn, prior),
     )
 
 
