@@ -292,10 +292,11 @@ def suitable_names() -> set[str]:
 def suitable_settings(dataset: Dataset) -> dict[str, Any]:
     """Settings for data that nobody has tried anything on.
 
-    Small images take the network and the training of the omniglot recipe, larger ones those of orl,
-    vectors an mlp; each for so many epochs that small data gets 3,000 steps. Where at least 20
-    identities have two images or more, a tenth of these is held out for validation and another for
-    testing; of fewer than 80 eight each, but at most a fifth. Rotations and mirror images are never taken for other identities unasked.
+    Small images take the network and the training of the omniglot recipe, larger ones those of
+    orl, vectors an mlp; each for so many epochs that small data gets 3,000 steps. Where at
+    least 20 identities have two images or more, a tenth of these is held out for validation and
+    another for testing; of fewer than 80 eight each, but at most a fifth. Rotations and mirror
+    images are never taken for other identities unasked.
     """
     shape = dataset.train.shape
     vectors = len(shape) == 1 or min(shape[1:]) < _LEAST_GLYPH
