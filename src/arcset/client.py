@@ -431,7 +431,6 @@ def _matches(result: dict[str, Any]) -> list[Match] | ServiceError:
 def _match(fields: dict[str, Any], **face: Any) -> Match:
     cosine = fields["cosine"]
     names = ("subject", "probability", "threshold", "fpir", "reason", "rough", "published")
-    expected = fields["expected"]
     return Match(
         cosine=math.nan if cosine is None else cosine,
         expected=as_range(fields["expected"]),
@@ -439,7 +438,6 @@ def _match(fields: dict[str, Any], **face: Any) -> Match:
             Candidate(one["subject"], one["cosine"], one["probability"])
             for one in fields["candidates"]
         ),
-        expected=None if expected is None else tuple(expected),
         **{name: fields[name] for name in (*names, "subjects", "prior", "note")},
         **face,
     )
