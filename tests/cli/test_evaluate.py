@@ -7,6 +7,8 @@ import pytest
 
 from arcset.data.embeddings import read_embeddings
 from arcset.evaluation import Thresholds
+from support.patterns import pictures
+from support.random_runs import random_run
 
 TRAIN = ["train", "mnist-sample", "--dim", "4", "--epochs", "1", "--device", "cpu", "--no-report"]
 TRAIN += ["--network", "mlp", "--set", "snapshot=10"]
@@ -93,9 +95,53 @@ def test_two_models_compared(arcset_command, tmp_path):
     assert "better by" in line
 
 
+def test_by_group_on_page_in_text_and_in_json(arcset_command, tmp_path):
+    """At the working point of the validation identities; whole groups are drawn on request."""
+    for name, first in (("test", 0), ("tune", 1000)):
+        some_file(tmp_path / f"{name}.npz", 0.5, identities=60, first=first)
+        arrays = dict(np.load(tmp_path / f"{name}.npz"))
+        site = np.array([f"site {label % 6}" for label in arrays["labels"]])
+        np.savez(tmp_path / f"{name}.npz", **arrays, site=site)
+    words = ["evaluate", "test.npz", "--validation", "tune.npz", "--by", "site", "--out", "judged"]
+    done = arcset_command(*words)
+    assert done.code == 0, done.err
+    content = json.loads((tmp_path / "judged" / "evaluation.json").read_text())
+    found = content["by_group"]
+    groups = [f"site {number}" for number in range(6)]
+    assert [rate["group"] for rate in found["rates"]] == ["all", *groups, "across groups"]
+    page = (tmp_path / "judged" / "report.html").read_text()
+    for text in (*groups, f"{found['threshold']:.4f}", found["basis"]):
+        assert text in done.out
+        assert text in page
+    made = Thresholds.load(tmp_path / "judged" / "threshold.json")
+    assert found["threshold"] == pytest.approx(made.for_far(1e-3).threshold)
+    assert made.rates.groups is None
+    more = ["--group", "site", "--threshold", "0.5", "--json", "--no-report"]
+    drawn = json.loads(arcset_command(*words, *more).out)
+    assert drawn["verification"]["identities"] == 6
+    assert drawn["by_group"]["threshold"] == 0.5
+    assert Thresholds.load(tmp_path / "judged" / "threshold.json").rates.groups == 6
+
+
+def test_a_run_is_judged_by_a_column_of_a_table(arcset_command, tmp_path):
+    random_run(tmp_path / "run", dim=8)
+    paths = pictures(tmp_path / "photos", [f"p{number}" for number in range(12)], 4)
+    lines = [f"{path},{path.parent.name},{'AB'[path.stem < '02']}" for path in paths]
+    (tmp_path / "faces.csv").write_text("\n".join(["path,label,camera", *lines]))
+    words = ["evaluate", "run", "faces.csv", "--by", "camera", "--json", "--no-report"]
+    done = arcset_command(*words, "--device", "cpu")
+    assert done.code == 0, done.err
+    rates = {rate["group"]: rate for rate in json.loads(done.out)["by_group"]["rates"]}
+    assert rates["A"]["samples"] == rates["B"]["samples"] == 24
+    assert rates["across groups"]["fnmr"]["pairs"] == 12 * 4
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
+        (["evaluate", "good.npz", "--by", "lables"], "'labels'"),
+        (["evaluate", "good.npz", "--group", "embeddings"], "embeddings"),
+        (["evaluate", "good.npz", "--far", "0.1"], "--by"),
         (["evaluate", "nosuch.npz"], "nosuch.npz"),
         (["evaluate", "good.npz", "orl"], "good.npz"),
         (["evaluate", "good.npz", "--against", "small.npz"], "small 20 of 4"),

@@ -58,7 +58,6 @@ def test_refusals_are_errors_of_arcset(made):
     asked = {
         "refused": lambda: client.subject("nobody"),
         "not an image": lambda: client.identify(b"no image"),
-        "a rate that is not supported": lambda: client.threshold(1e-9),
         "no key": lambda: arcset.Client(url).gallery(),
         "nobody there": lambda: arcset.Client(f"http://127.0.0.1:{free_port()}").gallery(),
     }

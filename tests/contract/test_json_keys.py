@@ -48,6 +48,7 @@ RECOGNITION = [
     ("gallery list", "of one", "people.db anna"),
     ("gallery info", "", "people.db"),
     ("gallery calibrate", "", "people.db calibrating"),
+    ("calibrate", "", "other calibrating"),
     ("gallery export", "", "people.db --out people.parquet"),
     ("gallery import", "", "copy.db people.parquet"),
     ("gallery migrate", "", "people.db --model other"),
@@ -81,7 +82,7 @@ DEMO = [("demo", "", "--epochs 1 --seeds 1 --device cpu")]
 
 #: Where keys are data: names of subjects, losses and files, values tried, words for people.
 BY_NAME = {
-    *("removed", "shared", "skipped", "models", "summary", "unsupported", "thresholds.unsupported"),
+    *("removed", "shared", "skipped", "models", "summary"),
     *("formats", "modes", "images_per_identity.histogram"),
     *("verdicts[].differences", "verdicts[].means", "grid", "best.values", "runs[].values"),
     *("changes[].options", "parts", "seconds", "tried.seconds"),

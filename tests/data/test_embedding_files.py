@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pyarrow
 import pytest
@@ -11,6 +13,7 @@ from arcset.data.embeddings import (
     read_embeddings,
     read_manifest,
     skipped_path,
+    with_columns,
     write_embeddings,
     write_shard,
 )
@@ -149,3 +152,25 @@ def test_a_manifest_that_is_damaged_or_newer(folder, content):
     (folder / MANIFEST).write_text(content)
     with pytest.raises(DataError, match=r"manifest\.json"):
         read_embeddings(folder)
+
+
+def test_further_columns_of_what_embeddings_come_from(tmp_path):
+    """Of a file in its order, of a table by path, and `group` by the names of identities."""
+    content = replace(some(), class_names=("x/a", "x/b", "y/c"))
+    far = {"country": ["DE", "FR", "", "FR", "DE"], "age": [30, 40, 50, 60, 70]}
+    arrays = {"embeddings": content.embeddings, "labels": content.names}
+    np.savez(tmp_path / "e.npz", **arrays, **far)
+    table = {"embedding": content.embeddings.tolist(), "label": content.names.tolist(), **far}
+    parquet.write_table(pyarrow.table(table), tmp_path / "e.parquet")
+    lines = [f"{i}.png;{content.names[i]};{far['country'][i]};{far['age'][i]}" for i in range(5)]
+    (tmp_path / "e.csv").write_text("\n".join(["path;label;country;age", *reversed(lines)]))
+    for name in ("e.npz", "e.parquet", "e.csv"):
+        found = with_columns(content, tmp_path / name, ["country", "age", "group"])
+        assert found.columns["country"].tolist() == ["DE", "FR", "(none)", "FR", "DE"]
+        assert found.columns["age"].tolist() == ["30", "40", "50", "60", "70"]
+        assert found.columns["group"].tolist() == ["x", "x", "x", "y", "x"]
+        assert found.keep(["x/b"]).columns["age"].tolist() == ["30", "50"]
+        with pytest.raises(OptionError, match=r"'contry'.*'country'.*age"):
+            with_columns(content, tmp_path / name, ["contry"])
+    with pytest.raises(OptionError, match=r"'group'.*photos"):
+        with_columns(some(), "photos", ["group"])

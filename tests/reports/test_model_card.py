@@ -127,8 +127,8 @@ def test_the_figures_are_those_of_the_assessment(card, found):
     why = "too rare to be seen in 30,000 pairs of different identities"
     assert table["TAR at FAR 0.001 %, 0.0001 %"] == ["not known", "", why]
     assert not re.search(r"\bnan\b", card, re.IGNORECASE)
-    assert "rough" in section(card, "Thresholds")
-    assert "3 validation identities" in section(card, "Thresholds")
+    assert "6 held-out identities" in section(card, "Thresholds")
+    assert "cannot be pinned down" in section(card, "Thresholds")
 
 
 def test_data_settings_and_course_are_listed(card, split_run):

@@ -2,7 +2,7 @@
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from json import dumps
 from pathlib import Path
 from typing import Any
@@ -14,8 +14,17 @@ from arcset.api.train_run import Data, path_of, read_given
 from arcset.data import Dataset, Split
 from arcset.data.embeddings import holds_embeddings
 from arcset.errors import DataError, InputError, OptionError
-from arcset.evaluation import Assessment, Difference, Thresholds, differences
+from arcset.evaluation import (
+    Assessment,
+    ByGroup,
+    Difference,
+    Thresholds,
+    by_group,
+    differences,
+)
+from arcset.evaluation.calibration.thresholds import USUAL_FAR
 from arcset.files import finite, write_text
+from arcset.recognition.decisions import decide
 from arcset.reports.evaluation_report import write_evaluation
 from arcset.runs import Run
 from arcset.runs.assess import (
@@ -46,6 +55,10 @@ def evaluate(
     device: str = "auto",
     report: bool = True,
     watcher: Watcher | None = None,
+    by: str | None = None,
+    group: str | None = None,
+    threshold: float | None = None,
+    far: float | None = None,
 ) -> Assessment:
     """Judge an embedding on identities that took no part in training.
 
@@ -64,6 +77,10 @@ def evaluate(
         intervals: whether to find 95 % intervals over identities. seed: of their draws.
         out: folder for what is written: RUN/evaluation or FILE-evaluation if left out.
         network: the module of a run whose network was given in Python.
+        by: a column to find FMR and FNMR by, see `with_columns` in `arcset.data.embeddings`; at the
+            working point, or another `threshold`, or that of another `far`.
+        group: a column whose groups are drawn whole for intervals, and for thresholds that are to
+            hold for other groups.
 
     Raises:
         DataError: the identities were in training, or nothing can be measured.
@@ -83,6 +100,10 @@ def evaluate(
         device=device,
         report=report,
         watcher=watcher,
+        by=by,
+        group=group,
+        threshold=threshold,
+        far=far,
     )
     return next(iter(result.assessments.values()))
 
@@ -129,6 +150,10 @@ def evaluate_each(
     report: bool = True,
     watcher: Watcher | None = None,
     command: str = "",
+    by: str | None = None,
+    group: str | None = None,
+    threshold: float | None = None,
+    far: float | None = None,
 ) -> Evaluation:
     """One run or file, or two that are compared on the same samples; else as `evaluate`."""
     watcher = watcher or Lines()
@@ -138,6 +163,11 @@ def evaluate_each(
         raise OptionError(
             "validation holds embeddings of one model only; to compare two, name a split"
         )
+    if by is None and (threshold, far) != (None, None):
+        raise OptionError(
+            "threshold and far say where groups are compared: name a column, by=… or --by"
+        )
+    wanted = [column for column in (by, group) if column is not None]
     first: TrainedRun | None = None
     contents: list[EvaluationData] = []
     for number, source in enumerate(sources):
@@ -148,7 +178,7 @@ def evaluate_each(
             with watcher.working(f"embedding {run.path}"):
                 trained, other = _open_run(run, data, network, device, watcher)
                 first = trained if number == 0 else first
-                contents.append(evaluation_data(trained, other, part=part))
+                contents.append(evaluation_data(trained, other, part=part, columns=wanted))
         elif data is not None or part is not None:
             raise OptionError(f"{source} holds embeddings: a dataset or part is for runs")
         else:
@@ -157,6 +187,7 @@ def evaluate_each(
                     Path(source),
                     split=None if split is None else Split.load(Path(split)),
                     validation=None if validation is None else Path(validation),
+                    columns=wanted,
                 )
             )
         for line in skipped_lines(contents[-1].skipped):
@@ -168,7 +199,12 @@ def evaluate_each(
     for content in contents:
         with watcher.working(f"measuring {content.title}"):
             title = f"{content.title} (2)" if content.title in assessments else content.title
-            assessments[title] = content.assess(intervals=intervals, seed=seed)
+            drawing = {"intervals": intervals, "seed": seed}
+            found = content.assess(group=group, **drawing)
+            if by is not None:
+                rates = _compare_groups(content, found, by, group, threshold, far, **drawing)
+                found = replace(found, by_group=rates)
+            assessments[title] = found
     notes = [
         f"{title}: {content.note}" if len(contents) > 1 else content.note
         for title, content in zip(assessments, contents, strict=True)
@@ -201,6 +237,37 @@ def evaluate_each(
     more = "" if result.thresholds is None else f", and {result.threshold_file}"
     watcher.noted(f"wrote {files} in {folder}{more}")
     return result
+
+
+def _compare_groups(
+    content: EvaluationData,
+    found: Assessment,
+    by: str,
+    group: str | None,
+    threshold: float | None,
+    far: float | None,
+    **options: Any,
+) -> ByGroup:
+    """At the threshold, or the working point of the validation identities, or the whole set's."""
+    embeddings = content.embeddings
+    basis = "as given"
+    if found.thresholds is not None or threshold is not None:
+        point = decide(0.0, found.thresholds, far=far, threshold=threshold)
+        if found.thresholds is not None and threshold is None:
+            rate = "" if point.far is None else f"for a FAR of {point.far:.2g}, "
+            basis = f"{rate}from {found.thresholds.origin}"
+        threshold = point.threshold
+    return by_group(
+        embeddings.embeddings,
+        embeddings.labels,
+        embeddings.columns[by],
+        threshold=threshold,
+        far=USUAL_FAR if far is None else far,
+        groups=None if group is None else embeddings.columns[group],
+        basis=basis,
+        column=by,
+        **options,
+    )
 
 
 def _open_run(

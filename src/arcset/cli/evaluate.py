@@ -56,6 +56,25 @@ def evaluate(
     against: Annotated[
         Path | None, typer.Option(help="A second run or file on the same identities, compared.")
     ] = None,
+    by: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN", help="Compare FMR and FNMR by what this column of the data says."
+        ),
+    ] = None,
+    group: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="Draw whole groups, for intervals and thresholds that hold for other groups.",
+        ),
+    ] = None,
+    threshold: Annotated[
+        float | None, typer.Option(help="With --by: that they are compared at.")
+    ] = None,
+    far: Annotated[
+        float | None, typer.Option(help="With --by: compare at the threshold of this FAR.")
+    ] = None,
     allow_overlap: Annotated[
         bool,
         typer.Option(
@@ -76,12 +95,14 @@ def evaluate(
     """Judge an embedding on identities that took no part in training.
 
     Verification, identification with unknowns, retrieval, few-shot, angles; with intervals, and
-    with thresholds from validation identities where the data were split that way.
+    with thresholds from validation identities where the data were split that way. A column for --by
+    or --group is one of the table or file; or `group`, the part of GROUP/NAME before the first /.
 
     Example: arcset evaluate runs/orl --against runs/orl-softmax
     """
     if data is not None and data.endswith(".bin"):
         others = {"against": against, "part": part, "split": split, "validation": validation}
+        others |= {"by": by, "group": group}
         for name, value in {**others, "out": out}.items():
             if value is not None:
                 raise OptionError(
@@ -107,6 +128,10 @@ def evaluate(
             device=device,
             report=report,
             watcher=watcher,
+            by=by,
+            group=group,
+            threshold=threshold,
+            far=far,
             command=shlex.join(["arcset", *sys.argv[1:]]),
         )
     if json:

@@ -164,6 +164,7 @@ def _content(run: TrainedRun) -> dict[str, Any]:
         "threshold": None if used is None else used.threshold,
         "far": None if used is None else used.far,
         "rough": None if used is None else used.rough,
+        "expected": None if used is None else used.expected,
         "missing": run.missing,
         "report": None if run.report is None else str(run.report),
         "card": str(run.path / "README.md"),

@@ -19,8 +19,8 @@ inputs are in a shard follows from their order and the size of a shard alone.
 import hashlib
 import json
 import zipfile
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import compress
 from pathlib import Path
 from typing import Any, Literal
@@ -31,12 +31,14 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from arcset.data.dataset import number_names
 from arcset.data.sources.arrays import Columns, read_npz, read_texts
-from arcset.data.sources.table import find_columns
+from arcset.data.sources.base import cell_text, kind_of
+from arcset.data.sources.table import find_columns, read_table_column
 from arcset.errors import DataError, InputError, OptionError
 from arcset.files import parse_json, read_json, reading, replacing, write_text
 
 SUFFIXES = (".npz", ".parquet")
 _TRAINED_ON_KEY = b"arcset.trained_on"
+GROUP = "group"  # of an identity: its name before the first "/"
 OWN = "_arcset"  # the folder within for all that is no shard
 MANIFEST = f"{OWN}/manifest.json"
 _SHARD_KEY = b"arcset.shard"
@@ -52,6 +54,7 @@ class EmbeddingSet:
     labels (N,) number the samples' identities as they stand in `class_names`, which are sorted as
     text, so that two files about the same identities number them alike. paths: where the samples
     came from, or None. trained_on: identities that training knew, or None where that is not known.
+    columns: what else is known of each sample, by name, such as its country; see `with_columns`.
     """
 
     embeddings: npt.NDArray[Any]
@@ -59,6 +62,7 @@ class EmbeddingSet:
     class_names: tuple[str, ...]
     paths: tuple[str, ...] | None = None
     trained_on: tuple[str, ...] | None = None
+    columns: Mapping[str, npt.NDArray[np.str_]] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -116,9 +120,10 @@ class EmbeddingSet:
         if not mask.any():
             raise InputError(f"none of the {len(identities)} identities asked for is among these")
         paths = None if self.paths is None else list(compress(self.paths, mask))
-        return EmbeddingSet.of(
+        kept = EmbeddingSet.of(
             self.embeddings[mask], self.names[mask].tolist(), paths, self.trained_on
         )
+        return replace(kept, columns={name: each[mask] for name, each in self.columns.items()})
 
 
 def write_embeddings(path: Path | str, content: EmbeddingSet) -> None:
@@ -206,19 +211,58 @@ def read_embeddings(path: Path | str) -> EmbeddingSet:
         raise DataError(f"{path}: {error}") from None
 
 
+def with_columns(content: EmbeddingSet, source: Path | str, wanted: Sequence[str]) -> EmbeddingSet:
+    """The same with columns of what they come from, to group the samples by.
+
+    A file of embeddings has them in further columns or arrays (N,); a table of images in further
+    columns, found by path. Where identities are called GROUP/NAME, `group` is the part before the
+    first "/", as in `arcset data split --by group`, unless there is such a column. What is missing
+    is the group "(none)". Raises `OptionError` that lists the columns there are for another name.
+    """
+    columns = dict(content.columns)
+    for name in wanted:
+        try:
+            cells = _read_cells(content, Path(source), name)
+        except OptionError:
+            if name != GROUP or not all("/" in one for one in content.class_names):
+                raise
+            cells = [one.partition("/")[0] for one in content.names.tolist()]
+        columns[name] = np.array([cell or "(none)" for cell in cells])
+    return replace(content, columns=columns)
+
+
+def _read_cells(content: EmbeddingSet, path: Path, name: str) -> list[str]:
+    """A column, for each of the embeddings."""
+    if path.is_file() and holds_embeddings(path):
+        read = read_npz if path.suffix == ".npz" else _read_parquet
+        array = read(path, [], [], [name])[name]
+        if array.shape != (len(content),):
+            raise DataError(f"{path}: {name} has shape {array.shape}, expected ({len(content)},)")
+        return [cell_text(cell) for cell in array.tolist()]
+    if path.is_file() and kind_of(path) == "table":
+        by_path = read_table_column(path, name)
+        return [by_path.get(each, "") for each in content.paths or [""] * len(content)]
+    raise OptionError(
+        f"there is no {name!r} to group by: {path} has no columns, and of its identities not all "
+        "are called GROUP/NAME"
+    )
+
+
 def _check_suffix(path: Path) -> None:
     if path.suffix not in SUFFIXES:
         raise OptionError(f"{path} is neither .npz nor .parquet, the files that hold embeddings")
 
 
-def _read_parquet(path: Path, required: Sequence[str], optional: Sequence[str]) -> Columns:
+def _read_parquet(
+    path: Path, required: Sequence[str], optional: Sequence[str], further: Sequence[str] = ()
+) -> Columns:
     """As `read_npz`."""
     import pyarrow as arrow
     from pyarrow import parquet
 
     with reading(path, "Parquet file"):
         schema = parquet.read_schema(path)
-        names = find_columns(schema.names, required, optional, path)
+        names = find_columns(schema.names, required, optional, path, further)
         table = parquet.read_table(path, columns=list(names.values()))
         columns: Columns = {}
         for what, name in names.items():

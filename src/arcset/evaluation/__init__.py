@@ -24,6 +24,7 @@ How do classes lie?
 Which threshold, and how sure is all that?
 - `threshold_for_far`, `threshold_for_fpir`, `calibrate`, `make_thresholds`: from validation
   identities.
+- `by_group`: whether one threshold works for everybody.
 - `assess`: everything at once. `paired`, `differences`: two models on the same draws.
 """
 
@@ -51,6 +52,7 @@ from arcset.evaluation.geometry import (
     no_threshold,
     silhouette,
 )
+from arcset.evaluation.groups import ByGroup, by_group
 from arcset.evaluation.identification import Identification, Trial, identification, trial
 from arcset.evaluation.realized import Realized
 from arcset.evaluation.results import Interval, Result
@@ -65,6 +67,7 @@ from arcset.evaluation.verification import (
 __all__ = [
     "Angles",
     "Assessment",
+    "ByGroup",
     "Calibration",
     "Confidence",
     "Difference",
@@ -84,6 +87,7 @@ __all__ = [
     "angle_samples",
     "angles",
     "assess",
+    "by_group",
     "calibrate",
     "confidence",
     "differences",

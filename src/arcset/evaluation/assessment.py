@@ -20,6 +20,7 @@ import numpy.typing as npt
 from arcset.errors import InputError
 from arcset.evaluation.arrays import (
     Array,
+    as_array,
     class_numbers,
     embedding_matrix,
     normalize_rows,
@@ -33,6 +34,7 @@ from arcset.evaluation.calibration import (
 )
 from arcset.evaluation.few_shot import FewShot, few_shot
 from arcset.evaluation.geometry import Angles, angle_samples, angles
+from arcset.evaluation.groups import ByGroup
 from arcset.evaluation.identification import Identification, identification, trial
 from arcset.evaluation.measures import PARTS, measure_of, measures_of, short_name, weighty
 from arcset.evaluation.realized import (
@@ -65,7 +67,9 @@ class Assessment:
         than 50; None without validation.
     realized: what those thresholds do on this set, of which they know nothing.
     reliability: how well their probabilities keep what they say on this set, likewise.
-    cross_fitted: whether the last two are from four fifths of the identities tried on the last.
+    by_group: rates of each group, where they were asked for.
+    cross_fitted: whether realized and reliability are from four fifths of the identities, tried on
+        the last.
     """
 
     samples: int
@@ -82,6 +86,7 @@ class Assessment:
     thresholds: Thresholds | None = None
     realized: tuple[Realized, ...] = ()
     reliability: Reliability | None = None
+    by_group: ByGroup | None = None
     cross_fitted: bool = False
     missing: dict[str, str] = field(default_factory=dict)
 
@@ -128,6 +133,8 @@ class Assessment:
             blocks[f"Thresholds from validation, {where}"] = columns(HEADING, rows)
         if self.reliability is not None:
             blocks[f"{PARTS['reliability']}, {where}"] = self.reliability.table()
+        if self.by_group is not None:
+            blocks[f"By {self.by_group.column}"] = self.by_group.table()
         if self.missing:
             reasons = [f"{name.replace('_', ' ')}: {why}" for name, why in self.missing.items()]
             blocks["Not measured"] = "\n".join(reasons)
@@ -161,6 +168,7 @@ class Assessment:
             "cross_fitted": self.cross_fitted,
             "realized": [item.json() for item in self.realized],
             "reliability": None if self.reliability is None else self.reliability.json(),
+            "by_group": None if self.by_group is None else self.by_group.json(),
             "missing": dict(self.missing),
         }
 
@@ -230,7 +238,13 @@ def assess(
     made = None
     if validation is not None:
         known = matrix, distinct[numbers]
-        made = missing.attempt("thresholds", lambda: _make(validation, known, made_from or {}))
+        both = None
+        if groups is not None and validation_groups is not None:
+            groups_of(read_labelled(*validation)[2], validation_groups)  # refuse what is no group
+            both = as_array(validation_groups, "groups"), as_array(groups, "groups")
+        made = missing.attempt(
+            "thresholds", lambda: _make(validation, known, made_from or {}, both)
+        )
     searched = missing.attempt("identification", search)
     assessment = Assessment(
         samples=len(matrix),
@@ -316,10 +330,11 @@ def _make(
     validation: tuple[Array, Array],
     known: tuple[npt.NDArray[Any], npt.NDArray[Any]],
     made_from: dict[str, Any],
-) -> tuple[Thresholds, tuple[npt.NDArray[Any], npt.NDArray[np.intp]] | None]:
+    groups: tuple[npt.NDArray[Any], npt.NDArray[Any]] | None,
+) -> tuple[Thresholds, tuple[npt.NDArray[Any], ...] | None]:
     """Thresholds from validation identities; where these are few, from those evaluated as well.
 
-    Then also the embeddings and labels that they were made from.
+    Then also the embeddings, labels and groups that they were made from. groups: of both.
     """
     matrix, distinct, numbers = read_labelled(*validation)
     shared = np.intersect1d(distinct, known[1])
@@ -329,11 +344,15 @@ def _make(
             f"{shared[0]}; thresholds chosen on what is reported on promise too much"
         )
     if len(distinct) >= FEW_FOR_THRESHOLDS:
-        return make_thresholds(*validation, made_from=made_from), None
+        own = None if groups is None else groups[0]
+        return make_thresholds(*validation, groups=own, made_from=made_from), None
     rows = np.concatenate((matrix, known[0]))
     labels = np.concatenate((distinct[numbers], known[1]))
     pooled = rows, np.unique(labels, return_inverse=True)[1]
-    return make_thresholds(*pooled, made_from={**made_from, "part": "held-out"}), pooled
+    together = None if groups is None else np.concatenate(groups)
+    described = {**made_from, "part": "held-out"}
+    made = make_thresholds(*pooled, groups=together, made_from=described)
+    return made, pooled if together is None else (*pooled, together)
 
 
 @dataclass(frozen=True)

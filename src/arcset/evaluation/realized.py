@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from arcset.evaluation.bootstrap import groups_of
 from arcset.evaluation.calibration import (
     Reliability,
     Thresholds,
@@ -128,23 +129,31 @@ def _reliability_at(prior: float, chances: Floats, same: Kinds, weights: Floats)
 
 
 def cross_fit(
-    thresholds: Thresholds, embeddings: npt.NDArray[Any], labels: npt.NDArray[np.intp]
+    thresholds: Thresholds,
+    embeddings: npt.NDArray[Any],
+    labels: npt.NDArray[np.intp],
+    groups: npt.NDArray[Any] | None = None,
 ) -> tuple[list[Realized], Reliability]:
     """What thresholds made from these very embeddings (N, D) and labels (N,) do on others.
 
     Each fifth of the identities is left out in turn, and thresholds and probabilities are made from
     the rest. Of pairs those count that show somebody left out; in a search, the left out are
-    strangers to a gallery with one sample of everybody else. Of large identities 50 samples are
-    looked at.
+    strangers to a gallery with one sample of everybody else. With groups (N,), whole ones are left
+    out. Of large identities 50 samples are looked at.
 
     Raises `InputError` where the rest has no genuine or no impostor pair.
     """
+    owners = groups_of(labels, groups)
     units, labels = _few_of_each(embeddings, labels)
+    owners = np.arange(int(labels.max()) + 1) if owners is None else owners
     identities = int(labels.max()) + 1
     each = max(1, round(len(labels) / identities))
     fars = dict.fromkeys(item.far for item in thresholds.fars)
     fpirs = dict.fromkeys(item.fpir for item in thresholds.fpirs)
-    folds = [_try_fold(units, labels, fold, fars, fpirs) for fold in _draw_folds(identities)]
+    folds = [
+        _try_fold(units, labels, np.isin(owners[labels], fold), fars, fpirs)
+        for fold in _draw_folds(int(owners.max()) + 1)
+    ]
     far, tar, fpir = (
         np.mean(rates, axis=0) for rates in zip(*(fold.rates for fold in folds), strict=True)
     )
@@ -174,12 +183,11 @@ class _Fold(NamedTuple):
 def _try_fold(
     units: npt.NDArray[np.float32],
     labels: npt.NDArray[np.intp],
-    left_out: npt.NDArray[np.intp],
+    out: npt.NDArray[np.bool_],
     fars: Iterable[float],
     fpirs: Iterable[float],
 ) -> _Fold:
-    """Who is left out, as thresholds and probabilities from the rest see them."""
-    out = np.isin(labels, left_out)
+    """Whose samples are `out`, as thresholds and probabilities from the rest see them."""
     made = make_thresholds(units[~out], labels[~out], fars=fars, fpirs=fpirs, galleries=[])
     first, second = np.triu_indices(len(labels), 1)
     shown = out[first] | out[second]
@@ -197,10 +205,10 @@ def _try_fold(
     return _Fold(rates, made.probability(cosines), same)
 
 
-def _draw_folds(identities: int) -> list[npt.NDArray[np.intp]]:
-    """A fifth of the identities each, at random but always the same."""
-    order = np.random.default_rng(0).permutation(identities)
-    return np.array_split(order, min(FOLDS, identities))
+def _draw_folds(count: int) -> list[npt.NDArray[np.intp]]:
+    """A fifth of so many identities or groups each, at random but always the same."""
+    order = np.random.default_rng(0).permutation(count)
+    return np.array_split(order, min(FOLDS, count))
 
 
 def _few_of_each(

@@ -8,6 +8,7 @@ from pathlib import Path
 from arcset.errors import ArcsetError, OptionError
 from arcset.evaluation import Assessment, Difference, paired
 from arcset.evaluation.assessment import FEW
+from arcset.evaluation.groups import HEADING, MEANING, MISLEADS
 from arcset.evaluation.measures import PARTS, meaning, measure_of, short_name, weighty
 from arcset.files import write_bytes
 from arcset.reports.measure_plots import plot_sections
@@ -70,6 +71,11 @@ def write_evaluation(
         key=_key(rows),
         intervals=any(cell.interval for row in rows.values() for cell in row.values()),
         sections=sections,
+        by_group={
+            label: each.by_group for label, each in assessments.items() if each.by_group is not None
+        },
+        group_heading=HEADING,
+        group_words=(MEANING, MISLEADS),
         missing=_missing(assessments),
         command=command,
     )

@@ -535,7 +535,7 @@ def threshold_plot(assessments: Assessments) -> Figure:
     axes.xaxis.set_major_formatter("{x:,.0f}")
     axes.set(xlabel="subjects in the gallery", ylabel="least cosine of a match")
     axes.set_title(plain(label), loc="left")
-    words = f"from {origin['identities']:,} validation identities, {origin['samples']:,} samples"
+    words = f"from {thresholds.origin}, {origin['samples']:,} samples"
     axes.set_title(words, loc="right", fontsize=9, color=GREY)
     axes.grid(True)
     return figure

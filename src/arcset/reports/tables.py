@@ -126,17 +126,20 @@ def mark_best(
 def threshold_rows(thresholds: Thresholds) -> Rows:
     """Per threshold the rate to keep, the gallery, the cosine, and what to expect of it.
 
-    Those that were listed when they were made, as far as they can be pinned down.
+    Those that were listed when they were made, as far as they can be pinned down, and the one that
+    is used where no rate is asked for; none of identities in training, which promise no rate.
     """
+    if thresholds.in_training:
+        return []
     fars: Sequence[Any] = thresholds.fars
-    if not any(item.pinned for item in fars) and (lowest := thresholds.rates.lowest_far):
-        fars = [thresholds.for_far(lowest)]
+    if (usual := thresholds.usual()).far not in [item.far for item in fars]:
+        fars = sorted([*fars, usual], key=lambda item: -item.far)
     listed = [(f"FAR {percent(item.far)}", "pairs", item) for item in fars]
     listed += [(f"FPIR {percent(item.fpir)}", _gallery(item), item) for item in thresholds.fpirs]
     return [
         [rate, gallery, f"{item.threshold:.4f}", _range(item.expect(FRESH)) + _mark(item)]
         for rate, gallery, item in listed
-        if item.pinned
+        if item.pinned or item is usual
     ]
 
 

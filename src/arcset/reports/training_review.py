@@ -17,7 +17,6 @@ from PIL import Image
 from arcset.errors import InputError
 from arcset.evaluation import Assessment, Thresholds
 from arcset.evaluation.assessment import FEW
-from arcset.evaluation.calibration.thresholds import rounded_up
 from arcset.evaluation.measures import validated
 from arcset.evaluation.pairs import cosine_blocks
 from arcset.losses.build import lowest_loss
@@ -302,7 +301,7 @@ def decision_threshold(
         return None
     if thresholds.equal_error is not None:
         return thresholds.equal_error.threshold, "the run's rough threshold"
-    rate = max(far, rounded_up(thresholds.rates.lowest_far or far))
+    rate = max(far, thresholds.usual().far)
     return thresholds.for_far(rate).threshold, f"the run's threshold for a FAR of {percent(rate)}"
 
 

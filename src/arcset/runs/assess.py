@@ -15,7 +15,7 @@ from torch import Tensor
 from arcset.checks import check_choice
 from arcset.data import DATASETS, Dataset, ImageSet, Selection, Split, load_dataset, overlap
 from arcset.data.batches import as_tensor
-from arcset.data.embeddings import EmbeddingSet, read_embeddings
+from arcset.data.embeddings import EmbeddingSet, read_embeddings, with_columns
 from arcset.data.selection import evaluation_images
 from arcset.data.sources.insightface import read_verification_bin
 from arcset.errors import DataError, InputError, OptionError
@@ -98,12 +98,19 @@ class EvaluationData:
             sentences.append(f"{self.absent:,} identities of the split are not in the file.")
         return " ".join(sentences)
 
-    def assess(self, **options: Any) -> Assessment:
-        """All measures; thresholds from the validation identities where there are some."""
+    def assess(self, *, group: str | None = None, **options: Any) -> Assessment:
+        """All measures; thresholds from the validation identities where there are some.
+
+        group: the column whose groups are drawn whole.
+        """
         validation = None
+        if group is not None:
+            options["groups"] = self.embeddings.columns[group]
         if self.validation is not None:
             labels = self._numbers(self.validation.class_names)[self.validation.labels]
             validation = self.validation.embeddings, labels
+            if group is not None:
+                options["validation_groups"] = self.validation.columns[group]
         return assess(
             self.embeddings.embeddings,
             self.embeddings.labels,
@@ -123,13 +130,18 @@ class EvaluationData:
 
 
 def evaluation_data(
-    trained: TrainedRun, data: str | Dataset | None = None, *, part: str | None = None
+    trained: TrainedRun,
+    data: str | Dataset | None = None,
+    *,
+    part: str | None = None,
+    columns: Sequence[str] = (),
 ) -> EvaluationData:
     """Identities of a run's own data, or of another dataset, as the run embeds them.
 
     Of its own data, `part` is one of `PARTS`: by default unseen, where classes were held out, else
     test, else train. Of another dataset all identities are taken, with the images that held-out
-    classes have in it. Thresholds come from the split's validation part.
+    classes have in it. Thresholds come from the split's validation part. columns: to group by, see
+    `with_columns`.
     """
     config, known = trained.config, trained.config.class_names or ()
     skipped: tuple[tuple[str, str], ...] = ()
@@ -159,8 +171,8 @@ def evaluation_data(
     centers = trained.loss.centers
     return EvaluationData(
         title=trained.path.name,
-        embeddings=embeddings,
-        validation=validation,
+        embeddings=with_columns(embeddings, name, columns),
+        validation=validation and with_columns(validation, name, columns),
         overlap=overlap(known, embeddings.class_names),
         centers=None if centers is None else centers.detach().cpu().numpy(),
         center_names=known,
@@ -171,10 +183,17 @@ def evaluation_data(
 
 
 def read_evaluation_data(
-    path: Path, *, split: Split | None = None, validation: Path | None = None
+    path: Path,
+    *,
+    split: Split | None = None,
+    validation: Path | None = None,
+    columns: Sequence[str] = (),
 ) -> EvaluationData:
-    """Embeddings from a file; a split, or a second file, says which identities make thresholds."""
-    content = read_embeddings(path)
+    """Embeddings from a file; a split, or a second file, says which identities make thresholds.
+
+    columns: to group by, see `with_columns`.
+    """
+    content = with_columns(read_embeddings(path), path, columns)
     origin: dict[str, Any] = {"file": path.name}
     tuning, known, absent = None, content.trained_on, 0
     if split is not None:
@@ -185,7 +204,7 @@ def read_evaluation_data(
         absent = len({*split.test, *split.validation} - set(whole.class_names))
         origin |= {"part": "validation", "split": split.json()}
     if validation is not None:
-        tuning = read_embeddings(validation)
+        tuning = with_columns(read_embeddings(validation), validation, columns)
         origin |= {"file": validation.name}
     if tuning is not None and tuning.embeddings.shape[1] != content.embeddings.shape[1]:
         raise DataError(

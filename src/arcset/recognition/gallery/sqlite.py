@@ -340,6 +340,11 @@ class FileGallery(Gallery):
                 self._counted = self._state, self._ask(sql)
             return self._counted[1]
 
+    def _image_counts(self) -> dict[int, int]:
+        with self.together(), self._checking():
+            sql = "SELECT count(*) AS n FROM samples GROUP BY subject"
+            return dict(self._execute(f"SELECT n, count(*) FROM ({sql}) GROUP BY n"))
+
     def _holds_images(self) -> bool:
         return bool(self._ask("SELECT EXISTS (SELECT 1 FROM images)")[0])
 
