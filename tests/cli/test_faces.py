@@ -7,10 +7,12 @@ import re
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 from PIL import Image
 
-from arcset.data.embeddings import read_embeddings
+from arcset import Recognizer
+from arcset.data.embeddings import read_embeddings, write_embeddings
 from arcset.data.named.fetch import data_folders
 from support.face_models import NotToBeHadError, face_models
 from support.onnx_graphs import adopt
@@ -201,3 +203,22 @@ def test_served(run, photos, tmp_path):
         assert first == found["faces"][0]  # the photo as a whole is answered by its main face
         made = server.form("/v1/subjects", ("name", "both"), ("image", both.getvalue())).json()
         assert made["faces"] == [{"box": found["faces"][0]["box"], "count": len(found["faces"])}]
+
+
+def test_a_hundred_people_give_a_threshold_that_holds_for_the_others(run):
+    """FPIR wanted 0.01; what the other 252 of lfw-sample show lies in the range that was told."""
+    run("embed", "net.onnx", "lfw-sample", "--out", "lfw.npz", "--faces", "yunet.onnx")
+    embedded = read_embeddings("lfw.npz")
+    first = np.unique(embedded.labels, return_index=True)[1]  # a photo of each
+    shares = []
+    for draw in range(5):
+        order = np.random.default_rng(draw).permutation(len(first))
+        write_embeddings("drawn.npz", embedded.keep(np.array(embedded.class_names)[order[:100]]))
+        run("calibrate", "net.onnx", "drawn.npz", "--faces", "none", "--out", "drawn.onnx")
+        gallery, strangers = np.split(embedded.embeddings[first[order[100:]]], [50])
+        point = Recognizer.load("drawn.onnx").thresholds.for_fpir(0.01, gallery=len(gallery))
+        accepted = (strangers @ gallery.T).max(axis=1) >= point.threshold
+        low, high = point.expect(len(strangers))
+        assert low <= accepted.mean() <= high < 0.2
+        shares.append(accepted.mean())
+    assert 0.001 < np.mean(shares) < 0.05

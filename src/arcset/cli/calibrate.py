@@ -60,6 +60,8 @@ def calibrate(
     tell_notes(made.identities.notes)
     print_result(json, made.json(), str(made))
     if not json:
+        if made.note:
+            say(f"note: {made.note}; more identities pin down lower rates")
         more = "" if faces is None else f" --faces {faces}"
         say(f"wrote {made.file}")
         say(f"next: arcset verify {made.path} A B{more}")

@@ -14,7 +14,8 @@ from arcset.cli.output import (
     tell_notes,
     tell_skipped,
 )
-from arcset.errors import InputError, OptionError
+from arcset.errors import OptionError
+from arcset.evaluation.calibration.thresholds import expected_words
 from arcset.recognition.decisions import WorkingPoint
 from arcset.recognition.gallery import Gallery
 from arcset.recognition.gallery.calibrate import CalibratedGallery, calibrate_gallery
@@ -308,12 +309,9 @@ def _calibration_table(calibrated: CalibratedGallery) -> str:
     """What the calibration does for the gallery at its present size."""
     origin, rows = calibrated.thresholds.made_from, []
     for fpir in _RATES:
-        try:
-            point = calibrated.point_for(fpir)
-            low, high = calibrated.thresholds.for_fpir(fpir, point.gallery or 1).expect(1000)
-            rows.append([f"{fpir:g}", f"{point.threshold:.4f}", f"{low:.2g} to {high:.2g}"])
-        except InputError:
-            rows.append([f"{fpir:g}", "–", "needs more identities"])
+        point = calibrated.point_for(fpir)
+        chosen = calibrated.thresholds.for_fpir(fpir, point.gallery or 1)
+        rows.append([f"{fpir:g}", f"{point.threshold:.4f}", expected_words(chosen)])
     title = (
         f"from {plural(origin['identities'], 'identity', 'identities')}, "
         f"{plural(origin['samples'], 'sample')}; {calibrated.path} has "

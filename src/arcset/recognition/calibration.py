@@ -21,7 +21,7 @@ from arcset.evaluation.arrays import embedding_matrix, refuse_zero_rows
 from arcset.evaluation.calibration import Thresholds, make_thresholds
 from arcset.evaluation.calibration.templates import IMAGES, SCORINGS
 from arcset.evaluation.pairs import ImpostorPairs
-from arcset.recognition.decisions import Plain, threshold_words
+from arcset.recognition.decisions import Plain, decide, threshold_words
 from arcset.recognition.inputs import list_images
 from arcset.recognition.recognizer import ImageEmbedder, Progress, Recognizer, with_faces
 
@@ -211,6 +211,11 @@ class CalibratedModel:
     thresholds: Thresholds
     identities: Identities
 
+    @property
+    def note(self) -> str:
+        """A sentence about the threshold of `verify` where it is rough; else empty."""
+        return decide(1.0, self.thresholds).note
+
     def __str__(self) -> str:
         return f"{self.thresholds.table()}\n\nthreshold {threshold_words(self.thresholds)}"
 
@@ -220,7 +225,7 @@ class CalibratedModel:
             "model": str(self.path),
             "file": str(self.file),
             "skipped": dict(self.identities.skipped),
-            "notes": list(self.identities.notes),
+            "notes": [*self.identities.notes, *([self.note] if self.note else [])],
             **self.thresholds.summary(),
         }
 

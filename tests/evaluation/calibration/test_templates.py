@@ -98,7 +98,7 @@ def test_the_file_keeps_them_and_refuses_other_words(tmp_path):
     made.save(file)
     assert Thresholds.load(file).json() == made.json()
     file.write_text(file.read_text().replace('"top-2"', '"median"'))
-    with pytest.raises(RunError, match="threshold.json.*scoring"):
+    with pytest.raises(RunError, match=r"threshold\.json.*scoring"):
         Thresholds.load(file)
 
 

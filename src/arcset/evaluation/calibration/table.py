@@ -41,7 +41,8 @@ LOOSEST = 0.25  # FAR of the first row
 RAREST = 1e-12  # of the last
 MOST_FOLLOWED = 2**19  # accepted pairs up to which galleries are followed
 TAIL_IDENTITY_PAIRS = 30  # that a tail is fitted to, or as many as there are
-MODEL_ERROR = 2.0  # variance of the logarithm of a rate an e-fold below what is seen, by 1/units
+#: Variance of the logarithm of a rate, an e-fold below what is measured, times the units.
+MODEL_ERROR = 2.0
 SpreadOfRate = TypeVar("SpreadOfRate", bound=VaryingRate)
 _FIELDS = ("rate", *PairSpread.powers)
 
@@ -129,7 +130,7 @@ class RateTable:
             threshold = tail.threshold(rate)
             if thresholds[-1] < threshold <= 1:
                 variance = variance_of(pairs, tail.influence(rate), groups)
-                variance += MODEL_ERROR / self.units * math.log(last.rate / rate) ** 2
+                variance += MODEL_ERROR / max(self.units, 10) * math.log(last.rate / rate) ** 2
                 spreads.append(last.rarer(rate, variance))
                 curves.append(curve.rarer(rate, variance))
                 thresholds.append(threshold)

@@ -15,6 +15,7 @@ from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 from arcset.checks import check_count, check_rate
 from arcset.errors import InputError, RunError
 from arcset.evaluation.arrays import Array, as_array, embedding_matrix
+from arcset.evaluation.bootstrap import groups_of
 from arcset.evaluation.calibration.far import Cosine, FarThreshold, Share
 from arcset.evaluation.calibration.fpir import FpirThreshold, gallery_limit
 from arcset.evaluation.calibration.probability import Calibration, calibrate_identities
@@ -24,7 +25,7 @@ from arcset.evaluation.calibration.table import (
     find_fpir_threshold,
 )
 from arcset.evaluation.calibration.templates import IMAGES, Scoring, Template, make_templates
-from arcset.evaluation.pairs import ImpostorPairs, Rows
+from arcset.evaluation.pairs import ImpostorPairs
 from arcset.evaluation.verification import verification
 from arcset.files import parse_json, write_text, wrong_entry
 from arcset.text import columns
@@ -167,11 +168,12 @@ class Thresholds:
 
     def table(self) -> str:
         """All thresholds as aligned plain text, with what 1000 fresh identities will show."""
+        promises = not self.in_training
         cells = [
             [f"FAR {one.far:g}", "", f"{one.threshold:.4f}", expected_words(one)]
-            for one in self.fars
+            for one in self.fars * promises
         ]
-        for item in self.fpirs:
+        for item in self.fpirs * promises:
             gallery = f"{item.gallery:,}{' (extrapolated)' if item.extrapolated else ''}"
             rate = f"FPIR {item.fpir:g}"
             cells.append([rate, gallery, f"{item.threshold:.4f}", expected_words(item)])
@@ -324,7 +326,10 @@ def make_thresholds(
         sizes = sorted(tens | {limit})
     else:
         sizes = [check_count("galleries", size) for size in galleries]
-    drawn = None if groups is None else _check_groups(groups, pairs)
+    owners = groups_of(pairs.identity, groups)
+    if owners is not None and owners.max() < 1:
+        raise InputError("all identities are of one group, expected two groups or more")
+    drawn = None if owners is None else owners[pairs.identity]
     rates = RateTable.of(pairs, samples, drawn)
     has_exact = drawn is None  # what is found exactly knows nothing of groups
     return Thresholds(
@@ -349,23 +354,6 @@ def make_thresholds(
         in_training=in_training,
         templates=make_templates(embeddings, labels, scorings, images, drawn, prior),
     )
-
-
-def _check_groups(groups: Array, pairs: ImpostorPairs) -> Rows:
-    """Groups as numbers (N,)."""
-    numbers = np.unique(as_array(groups, "groups"), return_inverse=True)[1]
-    if numbers.shape != pairs.identity.shape:
-        raise InputError(
-            f"groups have shape {numbers.shape}, expected {pairs.identity.shape}: one per embedding"
-        )
-    of_identity = np.zeros(len(pairs.sizes), dtype=np.intp)
-    of_identity[pairs.identity] = numbers
-    divided = np.unique(pairs.identity[of_identity[pairs.identity] != numbers])
-    if len(divided):
-        raise InputError(f"{len(divided)} identities lie in two groups, expected one group each")
-    if numbers.max() < 1:
-        raise InputError("all identities are of one group, expected two groups or more")
-    return numbers
 
 
 def _equal_error(embeddings: Array, labels: Array) -> EqualError:
