@@ -39,7 +39,7 @@ RESULTS = Path(__file__).parent / "results"
 CALIBRATING, EACH, SUBJECTS, STRANGERS = 200, 10, 100, 500
 FPIRS = (0.1, 0.03, 0.01)
 CASES = (
-    ("mean", 3), ("mean", 5), ("top-2", 5), ("top-3", 5), ("max", 3), ("max", 5),
+    ("max", 1), ("mean", 3), ("mean", 5), ("top-2", 5), ("top-3", 5), ("max", 3), ("max", 5),
     ("mean", "uneven"), ("top-3", "uneven"), ("max", "uneven"),
 )  # fmt: skip
 BINS = 15
