@@ -98,7 +98,7 @@ class RateTable:
         curves = [
             GalleryCurve.of(OpenSet(pairs, accepted, samples), sizes, effect)
             for accepted in rows
-            if accepted <= MOST_FOLLOWED
+            if accepted <= MOST_FOLLOWED or accepted == rows[-1]
         ]
         thresholds = [pairs.threshold(accepted) for accepted in rows]
         known = cls(
