@@ -4,16 +4,16 @@
     python benchmarks/calibration_inputs.py --detector YUNET.onnx --recognizer SFACE.onnx
 
 **faces**: SFace on the LFW sample, on ORL, and on the LFW sample with every second photo at a third
-of its size. A logistic model of cosine and squared cosine is compared with those that have one more
-input, or all three: the length of the embedding before it was normalized, the logarithm of the
-face's size in pixels, and the detector's score; each as the lower one of the pair, by itself and
-times the cosine. Each pair is judged by a model that has seen neither of its identities (five
-folds): log loss at prior 1/2, and TAR at FAR 1e-3.
+of its size. A logistic model of the cosine is compared with those that have one more input, or all
+three: the length of the embedding before it was normalized, the logarithm of the face's size in
+pixels, and the detector's score, each as the lower one of the pair. Each pair is judged by a model
+that has seen neither of its identities (five folds): log loss at prior 1/2, and TAR at FAR 1e-3.
 
-**cohort**: a short run of the Omniglot recipe on 21 alphabets; scores of pairs from five others are
-normalized by those with drawings of four further alphabets, the cohort. Every score is replaced by
-the mean over its two sides of (score − mean) / deviation, where both are of the side's scores with
-the whole cohort (S-norm), or with its nearest hundred (AS-norm).
+**cohort**: a short run of the Omniglot recipe on 21 alphabets is judged by five others, by pairs
+within either half of their characters. Scores are normalized by those with a cohort: the other half
+(`same`), or drawings of four further alphabets (`others`). Every score is replaced by the mean over
+its two sides of (score − mean) / deviation, where both are of the side's scores with the whole
+cohort (S-norm), or with its nearest hundred (AS-norm). The faces are judged so, too, by the half.
 
 Printed are both, before and after, with the paired difference and its 95 % interval over
 identities. The bar: in, if the interval shows a gain in every set.
@@ -46,7 +46,7 @@ FAR = 1e-3
 FOLDS = 5
 INPUTS = {"length": [0], "face size": [1], "detector score": [2], "all three": [0, 1, 2]}
 NEAREST = 100  # of the cohort, in AS-norm
-DRAWINGS = 6  # of each test character
+DRAWINGS = 10  # of each test identity, in pairs whose scores are normalized
 
 
 def judge(scores, first, second):
@@ -134,8 +134,7 @@ def compare_inputs(name, shrink, options):
     }
     for title, columns in {"cosine alone": [], **INPUTS}.items():
         more = lower[:, columns]
-        features = np.column_stack((scaled, scaled**2, more, more * scaled[:, None]))
-        log_odds = held_out_log_odds(features, first, second)
+        log_odds = held_out_log_odds(np.column_stack((scaled, more)), first, second)
         loss = log_losses(log_odds, first, second, np.concatenate((once, weights)))
         result = judge(log_odds, first, second)
         cell = {"log_loss": loss[0], "tar": result.tar_at_far[FAR]}
@@ -152,7 +151,7 @@ def compare_inputs(name, shrink, options):
             print(f"   loss lower by {gain:+.5f} [{low:+.5f}, {high:+.5f}]", end="")
             print(f"   {paired(result, before, 'tar_at_far', FAR).sentence()}", end="")
         print(flush=True)
-    return found
+    return found | {"cohort": compare_cohorts(rows, labels, labels % 2)}
 
 
 # Score normalization
@@ -180,32 +179,52 @@ def normalize(scores, i, j, cohort, nearest=None):
     return ((scores - mean[i]) / deviation[i] + (scores - mean[j]) / deviation[j]) / 2
 
 
-def compare_cohorts(options):
-    data = evaluation_data(train_short(options), part="unseen")
-    rows, labels = (
-        np.asarray(part) for part in (data.embeddings.embeddings, data.embeddings.labels)
-    )
-    others = np.asarray(data.validation.embeddings)
-    rows, others = (part / np.linalg.norm(part, axis=1, keepdims=True) for part in (rows, others))
-    labels = np.unique(labels, return_inverse=True)[1]
-    some = np.concatenate(
-        [np.flatnonzero(labels == one)[:DRAWINGS] for one in range(labels.max() + 1)]
-    )
-    rows, labels = rows[some], labels[some]
-    i, j = np.triu_indices(len(rows), 1)
-    cosine, cohort = np.einsum("pd,pd->p", rows[i], rows[j]), rows @ others.T
-    before = judge(cosine, labels[i], labels[j])
-    found = {"characters": int(labels.max()) + 1, "pairs": len(i), "cohort": len(others)}
-    found["cosine"] = {"tar": before.tar_at_far[FAR], "eer": before.eer}
-    print(f"{'cosine':<16}TAR {before.tar_at_far[FAR]:.4f}   EER {before.eer:.4f}")
-    for title, nearest in {"S-norm": None, "AS-norm": NEAREST}.items():
-        after = judge(normalize(cosine, i, j, cohort, nearest), labels[i], labels[j])
-        gain = paired(after, before, "tar_at_far", FAR)
-        found[title] = {"tar": after.tar_at_far[FAR], "eer": after.eer, "tar_gain": shown(gain)}
-        print(
-            f"{title:<16}TAR {after.tar_at_far[FAR]:.4f}   EER {after.eer:.4f}   {gain.sentence()}"
-        )
+def compare_cohorts(rows, labels, half, others=None):
+    """Of pairs within either half of the identities; others: a cohort of another kind."""
+    pairs = []
+    for one in (0, 1):
+        tested = np.flatnonzero((half == one) & (place_in_class(labels) < DRAWINGS))
+        i, j = np.triu_indices(len(tested), 1)
+        scores = {"cosine": np.einsum("pd,pd->p", rows[tested][i], rows[tested][j])}
+        for kind, cohort in {"same": rows[half != one], "others": others}.items():
+            if cohort is not None:
+                near = rows[tested] @ cohort.T
+                scores[f"S-norm, {kind}"] = normalize(scores["cosine"], i, j, near)
+                scores[f"AS-norm, {kind}"] = normalize(scores["cosine"], i, j, near, NEAREST)
+        pairs.append({**scores, "first": labels[tested][i], "second": labels[tested][j]})
+    scores = {name: np.concatenate([each[name] for each in pairs]) for name in pairs[0]}
+    first, second = scores.pop("first"), scores.pop("second")
+    results = {name: judge(values, first, second) for name, values in scores.items()}
+    found = {"identities": int(labels.max()) + 1, "pairs": len(first)}
+    for name, result in results.items():
+        found[name] = {"tar": result.tar_at_far[FAR], "eer": result.eer}
+        print(f"{name:<16}TAR {result.tar_at_far[FAR]:.4f}   EER {result.eer:.4f}", end="")
+        for title, at in (("tar_at_far", FAR), ("eer", None)) if name != "cosine" else ():
+            difference = paired(result, results["cosine"], title, at)
+            found[name][f"{title}_gain"] = shown(difference)
+            print(f"   {title} {difference.sentence()}", end="")
+        print(flush=True)
     return found
+
+
+def compare_alphabets(options):
+    data = evaluation_data(train_short(options), part="unseen")
+    rows, others = (unit(part.embeddings) for part in (data.embeddings, data.validation))
+    labels = data.embeddings.labels
+    return compare_cohorts(rows, labels, labels % 2, others)
+
+
+def unit(rows):
+    return np.asarray(rows) / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+def place_in_class(labels):
+    """How many of its label come before each row."""
+    order = np.argsort(labels, kind="stable")
+    starts = np.cumsum(np.bincount(labels)) - np.bincount(labels)
+    places = np.empty(len(labels), dtype=int)
+    places[order] = np.arange(len(labels)) - starts[labels[order]]
+    return places
 
 
 def main():
@@ -227,7 +246,7 @@ def main():
             found[title] = compare_inputs(name, shrink, options)
     if "cohort" in options.parts:
         print("\nOmniglot, five alphabets never seen")
-        found["omniglot"] = compare_cohorts(options)
+        found["omniglot"] = compare_alphabets(options)
     RESULTS.mkdir(exist_ok=True)
     file = RESULTS / "calibration_inputs.json"
     known = json.loads(file.read_text()) if file.exists() else {}

@@ -39,8 +39,8 @@ def embed_other_alphabets(place):
     place.mkdir(parents=True, exist_ok=True)
     split.save(place / "split.json")
     run = train(
-        "omniglot",
-        place / "run",
+        data="omniglot",
+        out=place / "run",
         split=str(place / "split.json"),
         dim=64,
         epochs=12,

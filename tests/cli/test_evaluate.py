@@ -36,8 +36,8 @@ def test_from_split_to_report(arcset_command, tmp_path):
     assert low <= content["verification"]["auc"] <= high
     place = tmp_path / "runs" / "a"
     made = Thresholds.load(place / "threshold.json")
-    assert made.rough  # three digits are too few for any rate
-    assert made.origin == "3 validation identities"
+    assert made.origin == "6 held-out identities"  # three digits are too few
+    assert content["cross_fitted"]
     assert json.loads((place / "evaluation" / "evaluation.json").read_text()) == content
     assert (place / "evaluation" / "report.html").stat().st_size > 10_000
 

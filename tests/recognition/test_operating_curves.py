@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from arcset.evaluation.calibration.templates import Scoring
 from arcset.recognition.calibration import calibrate
 from arcset.recognition.gallery import Gallery
-from arcset.recognition.gallery.scoring import Scoring
 from arcset.recognition.operating_curves import (
     operating_curves,
     scores_without_itself,

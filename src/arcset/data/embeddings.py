@@ -32,10 +32,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from arcset.data.dataset import number_names
 from arcset.data.sources.arrays import Columns, read_npz, read_texts
 from arcset.data.sources.base import cell_text, kind_of
-from arcset.data.sources.table import find_columns, read_table_column, table_header
+from arcset.data.sources.table import find_columns, read_table_column
 from arcset.errors import DataError, InputError, OptionError
 from arcset.files import parse_json, read_json, reading, replacing, write_text
-from arcset.registry import unknown_name
 
 SUFFIXES = (".npz", ".parquet")
 _TRAINED_ON_KEY = b"arcset.trained_on"
@@ -218,51 +217,35 @@ def with_columns(content: EmbeddingSet, source: Path | str, wanted: Sequence[str
     A file of embeddings has them in further columns or arrays (N,); a table of images in further
     columns, found by path. Where identities are called GROUP/NAME, `group` is the part before the
     first "/", as in `arcset data split --by group`, unless there is such a column. What is missing
-    is the group "(none)".
-
-    Raises `OptionError` that lists the columns there are for another name.
+    is the group "(none)". Raises `OptionError` that lists the columns there are for another name.
     """
-    path, columns = Path(source), dict(content.columns)
-    in_order = path.is_file() and holds_embeddings(path)
-    header = _header(path, in_order) if wanted else []
-    known = header + [GROUP] * all("/" in name for name in content.class_names)
+    columns = dict(content.columns)
     for name in wanted:
-        if not known:
-            raise OptionError(
-                f"there is no {name!r} to group by: {source} has no columns, and the names of its "
-                "identities no '/'"
-            )
-        if name not in known:
-            raise unknown_name(f"column of {source}", name, known)
-        if name not in header:
+        try:
+            cells = _read_cells(content, Path(source), name)
+        except OptionError:
+            if name != GROUP or not all("/" in one for one in content.class_names):
+                raise
             cells = [one.partition("/")[0] for one in content.names.tolist()]
-        elif in_order:
-            cells = _read_cells(path, name, len(content))
-        else:
-            by_path = read_table_column(path, name)
-            cells = [by_path.get(each, "") for each in content.paths or [""] * len(content)]
         columns[name] = np.array([cell or "(none)" for cell in cells])
     return replace(content, columns=columns)
 
 
-def _header(path: Path, of_embeddings: bool) -> list[str]:
-    """The columns of a file that has a row for each sample; of any other, none."""
-    if of_embeddings and path.suffix.lower() == ".npz":
-        with zipfile.ZipFile(path) as file:
-            return [name.removesuffix(".npy") for name in file.namelist()]
-    is_table = path.is_file() and kind_of(path) == "table"
-    return table_header(path) if is_table else []
-
-
-def _read_cells(path: Path, name: str, count: int) -> list[str]:
-    """A column of a file of embeddings."""
-    if path.suffix.lower() == ".npz":
-        array = read_npz(path, [], [], [name])[name]
-    else:
-        array = _read_parquet(path, [], [], [name])[name]
-    if array.shape != (count,):
-        raise DataError(f"{path}: {name} has shape {array.shape}, expected ({count},)")
-    return [cell_text(cell) for cell in array.tolist()]
+def _read_cells(content: EmbeddingSet, path: Path, name: str) -> list[str]:
+    """A column, for each of the embeddings."""
+    if path.is_file() and holds_embeddings(path):
+        read = read_npz if path.suffix == ".npz" else _read_parquet
+        array = read(path, [], [], [name])[name]
+        if array.shape != (len(content),):
+            raise DataError(f"{path}: {name} has shape {array.shape}, expected ({len(content)},)")
+        return [cell_text(cell) for cell in array.tolist()]
+    if path.is_file() and kind_of(path) == "table":
+        by_path = read_table_column(path, name)
+        return [by_path.get(each, "") for each in content.paths or [""] * len(content)]
+    raise OptionError(
+        f"there is no {name!r} to group by: {path} has no columns, and of its identities not all "
+        "are called GROUP/NAME"
+    )
 
 
 def _check_suffix(path: Path) -> None:
@@ -279,8 +262,7 @@ def _read_parquet(
 
     with reading(path, "Parquet file"):
         schema = parquet.read_schema(path)
-        names = find_columns(schema.names, required, optional, path)
-        names |= {name: name for name in further}
+        names = find_columns(schema.names, required, optional, path, further)
         table = parquet.read_table(path, columns=list(names.values()))
         columns: Columns = {}
         for what, name in names.items():

@@ -23,8 +23,8 @@ from arcset.checks import check_number, check_rate
 from arcset.errors import InputError
 from arcset.evaluation.arrays import Array, as_array, read_labelled
 from arcset.evaluation.bootstrap import DRAWS, SEED, Resampling, groups_of, sample_pairs
-from arcset.evaluation.pairs import FEWEST_IDENTITY_PAIRS, ImpostorPairs, Rows, SortedRows
-from arcset.evaluation.pairs import round_cosines as rounded
+from arcset.evaluation.calibration.table import RateTable, find_far_threshold
+from arcset.evaluation.pairs import ImpostorPairs, Rows, SortedRows, round_cosines
 from arcset.evaluation.rates import Floats, Roc
 from arcset.evaluation.results import LEVEL, Interval, share_interval
 from arcset.files import finite
@@ -43,7 +43,6 @@ MISLEADS = (
     "is none. A group differs in its images as well, in light, age or camera."
 )
 _MOST = 1000  # groups, beyond which a column names something else
-_LOOSEST = 0.25  # FAR of the whole set
 
 
 class GroupRate(NamedTuple):
@@ -67,9 +66,9 @@ class GroupRate(NamedTuple):
     def times(self, other: "GroupRate", level: float = LEVEL) -> tuple[float, Interval]:
         """How many times as high as another it is, and the interval of that.
 
-        From the intervals of both, as if they were independent: it has ends even where one of the
-        shares is 0. A. Donner, G. Y. Zou: Closed-form confidence intervals for functions of the
-        normal mean and standard deviation, Statistical Methods in Medical Research 21, 2012.
+        From the intervals of both, as if they were independent; it has ends even where a share is
+        0. A. Donner, G. Y. Zou: Closed-form confidence intervals for functions of the normal mean
+        and standard deviation, Statistical Methods in Medical Research 21, 2012.
 
             >>> few, none = (GroupRate(x, 4950, 50, x / 4, 100) for x in (0.002, 0.0))
             >>> few.times(none)[0], round(few.times(none)[1].low, 1)
@@ -80,14 +79,15 @@ class GroupRate(NamedTuple):
         value = p / q if q else math.inf if p > 0 else math.nan
         if math.isnan(p_low + q_low):
             return value, Interval(math.nan, math.nan)
-        ends = []
-        for p_end, q_end in ((p_low, q_high), (p_high, q_low)):
-            above, below = p_end * (2 * p - p_end), q_end * (2 * q - q_end)
-            middle = p * q + math.sqrt(max((p * q) ** 2 - above * below, 0.0))
-            ends.append((above, middle, below))
-        (above, middle, _), (_, larger, below) = ends
-        low = above / middle if above > 0 else 0.0
-        return value, Interval(low, larger / below if below > 0 else math.inf)
+
+        def root(p_end: float, q_end: float) -> float:
+            product = p_end * (2 * p - p_end) * q_end * (2 * q - q_end)
+            return p * q + math.sqrt(max((p * q) ** 2 - product, 0.0))
+
+        low = p_low * (2 * p - p_low) / root(p_low, q_high) if p_low > 0 else 0.0
+        return value, Interval(
+            low, root(p_high, q_low) / (q_low * (2 * q - q_low)) if q_low > 0 else math.inf
+        )
 
 
 class GroupRates(NamedTuple):
@@ -104,42 +104,40 @@ class ByGroup:
     """What `by_group` found.
 
     threshold: that all pairs are judged by. basis: where it comes from, in words.
-    whole: of all pairs. groups: by name. across: of pairs across groups; None with one group.
-    column: what the groups are called together; empty where nobody said.
+    whole: of all pairs. groups: by name. across: of pairs across groups.
+    column: what the groups are called together.
     """
 
     threshold: float
     basis: str
     whole: GroupRates
     groups: Mapping[str, GroupRates]
-    across: GroupRates | None
-    column: str = ""
+    across: GroupRates
+    column: str
 
-    def extremes(self, kind: str) -> tuple[str, str, float, Interval] | None:
-        """The groups with the highest and the lowest FMR or FNMR, their ratio and its interval.
+    def extremes(self) -> dict[str, tuple[str, str, float, Interval]]:
+        """For FMR and FNMR the groups with the highest and the lowest, their ratio, its interval.
 
         The interval is as wide as keeps the chance of any false difference between two groups at
-        5 % (Bonferroni's correction), as the reader picks these two of all. None where fewer than
-        two groups have such pairs.
+        5 % (Bonferroni's correction), as the reader picks these two of all.
         """
-        every = {name: getattr(group, kind.lower()) for name, group in self.groups.items()}
-        rates = {name: rate for name, rate in every.items() if not math.isnan(rate.share)}
-        if len(rates) < 2:
-            return None
-        worst, best = (pick(rates, key=lambda name: rates[name].share) for pick in (max, min))
-        level = 1 - (1 - LEVEL) / math.comb(len(rates), 2)
-        return worst, best, *rates[worst].times(rates[best], level)
+        found = {}
+        for kind in KINDS:
+            every = {name: getattr(group, kind.lower()) for name, group in self.groups.items()}
+            rates = {name: rate for name, rate in every.items() if not math.isnan(rate.share)}
+            if len(rates) > 1:
+                worst, best = (pick(rates, key=lambda n: rates[n].share) for pick in (max, min))
+                level = 1 - (1 - LEVEL) / math.comb(len(rates), 2)
+                found[kind] = worst, best, *rates[worst].times(rates[best], level)
+        return found
 
     def sentences(self) -> list[str]:
         """What comes out: the worst group against the best."""
-        lines = []
-        for kind, found in ((kind, self.extremes(kind)) for kind in KINDS):
-            if found is not None:
-                worst, best, ratio, interval = found
-                shown = "a" if interval.low > 1 else "no"
-                times = f"{_words(ratio, interval)} times as high"
-                lines.append(f"{kind} in {worst} and {best}: {times}; {shown} difference is shown")
-        return lines
+        return [
+            f"{kind} in {worst} and {best}: {_words(ratio, interval)} times as high; "
+            f"{'a' if interval.low > 1 else 'no'} difference is shown"
+            for kind, (worst, best, ratio, interval) in self.extremes().items()
+        ]
 
     def rows(self) -> list[list[str]]:
         """The cells of a table under `HEADING`."""
@@ -156,31 +154,30 @@ class ByGroup:
     def table(self) -> str:
         """Every group as aligned plain text, and the worst against the best."""
         head = f"at threshold {self.threshold:.4f}, {self.basis}"
-        body = columns([self.column or "group", *HEADING[1:]], self.rows(), right=(1, 2))
+        body = columns([self.column, *HEADING[1:]], self.rows(), right=(1, 2))
         return "\n".join([head, "", body, "", *self.sentences()])
 
     def json(self) -> dict[str, Any]:
         """As one object; what is not defined is None."""
-        content: dict[str, Any] = {"column": self.column, "threshold": self.threshold}
-        content |= {"basis": self.basis, "rates": [], "worst_to_best": {}}
+        lines = []
         for name, group in self._all():
-            found: dict[str, Any] = {"group": name, "identities": group.identities}
-            found["samples"] = group.samples
+            line: dict[str, Any] = {"group": name, "identities": group.identities}
+            line["samples"] = group.samples
             for kind, rate, whole in zip(KINDS, group[2:], self.whole[2:], strict=True):
-                ratio, ends = rate.times(whole)
-                found[kind.lower()] = {"share": rate.share, "pairs": rate.pairs}
-                found[kind.lower()] |= {"interval": list(rate.interval())}
-                found[kind.lower()] |= {"to_all": ratio, "to_all_interval": list(ends)}
-            content["rates"].append(found)
-        for kind, extremes in ((kind, self.extremes(kind)) for kind in KINDS):
-            if extremes is not None:
-                keys = ("worst", "best", "ratio", "interval")
-                content["worst_to_best"][kind.lower()] = dict(zip(keys, extremes, strict=True))
-        return dict(finite(content))
+                content = {"share": rate.share, "interval": rate.interval(), "pairs": rate.pairs}
+                content["to_all"], content["to_all_interval"] = rate.times(whole)
+                line[kind.lower()] = content
+            lines.append(line)
+        keys = ("worst", "best", "ratio", "interval")
+        extremes = {
+            kind.lower(): dict(zip(keys, found, strict=True))
+            for kind, found in self.extremes().items()
+        }
+        about = {"column": self.column, "threshold": self.threshold, "basis": self.basis}
+        return dict(finite({**about, "rates": lines, "worst_to_best": extremes}))
 
     def _all(self) -> list[tuple[str, GroupRates]]:
-        across = [] if self.across is None else [("across groups", self.across)]
-        return [("all", self.whole), *self.groups.items(), *across]
+        return [("all", self.whole), *self.groups.items(), ("across groups", self.across)]
 
 
 def _words(value: float, interval: Interval, unit: str = "") -> str:
@@ -202,7 +199,7 @@ def by_group(
     draws: int = DRAWS,
     seed: int = SEED,
     basis: str = "as given",
-    column: str = "",
+    column: str = "group",
 ) -> ByGroup:
     """FMR and FNMR of each group at one threshold, with 95 % intervals, and their ratios.
 
@@ -231,43 +228,35 @@ def by_group(
         raise InputError(f"by has shape {values.shape}, expected {numbers.shape}")
     names, which = np.unique(values, return_inverse=True)
     if len(names) > _MOST:
-        raise InputError(
-            f"{column or 'by'} holds {len(names):,} groups, expected {_MOST:,} at most"
-        )
+        raise InputError(f"{column} holds {len(names):,} groups, expected {_MOST:,} at most")
     if threshold is None:
         threshold, basis = _whole_threshold(matrix, numbers, check_rate("far", far))
     threshold = check_number("threshold", threshold, -1, 1, closed="both")
     drawn = Resampling.of(distinct, groups_of(numbers, groups), draws, seed)
-    weights = np.vstack((np.ones_like(drawn.weights[:1]), drawn.weights[: draws * intervals]))
+    once = np.ones_like(drawn.weights[:1])  # the data itself
+    weights = np.vstack((once, drawn.weights)) if intervals else once
     parts = [np.arange(len(numbers)), *(np.flatnonzero(which == k) for k in range(len(names)))]
     tallies = [
         _tally(matrix[rows], numbers[rows], threshold, drawn.units, weights) for rows in parts
     ]
-    rates = [
+    whole, *each, across = (
         _rates(tally, numbers[rows], drawn.units)
-        for tally, rows in zip(tallies, parts, strict=True)
-    ]
-    across = _rates(tallies[0] - sum(tallies[1:]), numbers, drawn.units)
-    return ByGroup(
-        threshold,
-        basis,
-        rates[0],
-        dict(zip(map(str, names.tolist()), rates[1:], strict=True)),
-        across if len(names) > 1 else None,
-        column,
+        for tally, rows in zip(
+            [*tallies, tallies[0] - sum(tallies[1:])], [*parts, parts[0]], strict=True
+        )
     )
+    named = dict(zip(map(str, names.tolist()), each, strict=True))
+    return ByGroup(threshold, basis, whole, named, across, column)
 
 
 def _whole_threshold(matrix: npt.NDArray[Any], numbers: Rows, far: float) -> tuple[float, str]:
     """Where the whole set has this FAR, or the lowest above it that it supports; and in words."""
     pairs, rate = ImpostorPairs.of(matrix, numbers), far
-    while True:
-        accepted = pairs.whole_ties(min(int(rate * pairs.count * (1 + 1e-12)), len(pairs.cosines)))
-        if rate >= _LOOSEST or pairs.support(accepted) >= FEWEST_IDENTITY_PAIRS:
-            break
+    while (found := find_far_threshold(pairs, rate)) is None and rate < 0.25:
         rate *= 2**0.5
     few = "" if rate == far else ", the lowest that so few identities show"
-    return pairs.threshold(accepted), f"where all pairs have a FAR of {rate:.2g}{few}"
+    found = found or RateTable.of(pairs).for_far(rate)
+    return found.threshold, f"where all pairs have a FAR of {rate:.2g}{few}"
 
 
 def _tally(
@@ -277,7 +266,7 @@ def _tally(
     rows = SortedRows.build(matrix, numbers)
     accepted = np.zeros(2)
     for block in rows.blocks():
-        passing = rounded(block.cosines) >= threshold
+        passing = round_cosines(block.cosines) >= threshold
         accepted += [np.count_nonzero(passing & kind) for kind in rows.kinds(block)]
     total = np.array(rows.pair_counts(), dtype=np.float64)
     tar, far = (np.array([share, 1.0]) for share in accepted / np.maximum(total, 1))
@@ -290,7 +279,6 @@ def _tally(
 def _rates(tally: Floats, numbers: Rows, units: Rows) -> GroupRates:
     """Of the samples with such identities (n,), each of which is drawn with a unit (I,)."""
     sizes = np.bincount(numbers, minlength=len(units))
-    identities = int((sizes > 0).sum())
     with np.errstate(invalid="ignore", divide="ignore"):
         genuine, impostor = tally[:, 0] / tally[:, 1]
     found = []
@@ -298,7 +286,8 @@ def _rates(tally: Floats, numbers: Rows, units: Rows) -> GroupRates:
         count, people = len(np.unique(units[sizes > least])), int((sizes > least).sum())
         drawn = shares[1:][~np.isnan(shares[1:])]
         error = drawn.std() * math.sqrt(count / max(count - 1, 1)) if len(drawn) > 1 else math.nan
+        # Chosen by simulation: one for each pair of identities, and four for each identity.
         trials = people * (4.0 if least else (people - 1) / 2) / max(count, 1)
         pairs = int(tally[kind, 1, 0])
         found.append(GroupRate(float(shares[0]), pairs, trials, float(error), count))
-    return GroupRates(identities, len(numbers), *found)
+    return GroupRates(int((sizes > 0).sum()), len(numbers), *found)

@@ -380,6 +380,18 @@ class ImpostorPairs:
             return float(below) + HALF_STEP
         return (float(below) + float(self.cosines[accepted - 1])) / 2
 
+    def by_probe(self, accepted: int) -> tuple[Rows, Rows]:
+        """The first `accepted` pairs from either end: rows of probes, and of others."""
+        first, second = (rows[:accepted].astype(np.intp) for rows in (self.first, self.second))
+        return np.concatenate((first, second)), np.concatenate((second, first))
+
+    def chance(self, subject: Rows, hits: Rows, samples: int) -> npt.NDArray[np.float64]:
+        """How likely one of the `hits` rows of a subject is among `samples` rows drawn of it."""
+        missed, sizes = np.ones(len(hits)), self.sizes[subject]
+        for taken in range(samples):  # C(n − c, s)/C(n, s), factor by factor
+            missed *= np.maximum(sizes - hits - taken, 0) / (sizes - taken)
+        return 1 - missed
+
     def identity_pairs(self, accepted: int) -> int:
         """How many pairs of identities the first `accepted` pairs of samples come from."""
         a = self.identity[self.first[:accepted]]

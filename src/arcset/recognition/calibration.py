@@ -19,6 +19,7 @@ from arcset.data.embeddings import holds_embeddings, holds_shards, read_embeddin
 from arcset.errors import DataError, InputError, OptionError
 from arcset.evaluation.arrays import embedding_matrix, refuse_zero_rows
 from arcset.evaluation.calibration import Thresholds, make_thresholds
+from arcset.evaluation.calibration.templates import IMAGES, SCORINGS
 from arcset.evaluation.pairs import ImpostorPairs
 from arcset.recognition.decisions import Plain, decide, threshold_words
 from arcset.recognition.inputs import list_images
@@ -32,6 +33,7 @@ def calibrate(
     labels: Sequence[str] | npt.ArrayLike,
     *,
     samples: int | None = None,
+    scoring: str | None = None,
     made_from: Mapping[str, Any] | None = None,
 ) -> Thresholds:
     """Thresholds and probabilities from identities that the model was not trained on.
@@ -44,6 +46,8 @@ def calibrate(
         labels: (N,) the identity of each, by name or number.
         samples: how many samples a gallery holds of each subject; by default, and at most, as many
             as half of these identities have.
+        scoring: how the gallery scores a subject of several samples; by default thresholds are made
+            for `max`, `mean` and `top-3`.
         made_from: plain values that say where this comes from.
 
     Of more than 10,000 samples, identities are drawn until there are so many. Few identities give
@@ -69,10 +73,13 @@ def calibrate(
         matrix, names = matrix[drawn], names[drawn]
         _, numbers, sizes = np.unique(names, return_inverse=True, return_counts=True)
     median = max(1, int(np.median(sizes))) if len(sizes) else 1
+    samples = median if samples is None else min(samples, median)
     return make_thresholds(
         matrix,
         numbers,
-        samples=median if samples is None else min(samples, median),
+        samples=samples if scoring in (None, "max") else 1,
+        scorings=SCORINGS if scoring is None else (scoring,),
+        images={*IMAGES, samples},
         made_from=made_from,
     )
 
@@ -103,10 +110,11 @@ class Identities:
     skipped: Mapping[str, str]
     notes: tuple[str, ...] = ()
 
-    def calibrate(self, samples: int) -> Thresholds:
+    def calibrate(self, samples: int, scoring: str | None = None) -> Thresholds:
         """As `calibrate` does, for galleries of so many samples of each subject."""
+        options: dict[str, Any] = {"samples": samples, "scoring": scoring}
         try:
-            return calibrate(self.embeddings, self.names, samples=samples, made_from=self.made_from)
+            return calibrate(self.embeddings, self.names, **options, made_from=self.made_from)
         except InputError as error:
             (name, *_) = self.made_from.values()
             raise InputError(f"{name} gives no threshold: {error}") from None

@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from arcset.evaluation.calibration import Thresholds
-from arcset.recognition.decisions import Plain, effective_size
+from arcset.evaluation.calibration.templates import Scoring
+from arcset.recognition.decisions import Plain, split_gallery
 from arcset.recognition.gallery.base import Gallery
-from arcset.recognition.gallery.scoring import Scoring
 
 STEP = 0.005  # between thresholds
 MOST_SUBJECTS = 1000  # looked at for misses, evenly over all
@@ -105,15 +105,14 @@ def _accepted(gallery: Gallery, grid: Floats) -> tuple[float | None, ...]:
     """FPIR at each threshold, as `RateTable.for_fpir` reads it the other way round."""
     if gallery.thresholds is None or not gallery.thresholds.rates.curves:
         return (None,) * len(grid)
-    table = gallery.thresholds.rates
-    size = effective_size(
-        len(gallery), gallery.sample_count, gallery.scoring, table.samples_per_subject
-    )
-    known = np.array(table.thresholds[-len(table.curves) :])
-    rates = np.minimum.accumulate([curve.at(size).rate for curve in table.curves])
-    logs = np.interp(grid, known, np.log(np.maximum(rates, 1e-12)), left=np.nan, right=np.nan)
+    missed, known = np.ones(len(grid)), np.ones(len(grid), bool)
+    for part, size in split_gallery(gallery.thresholds, **gallery.extent()):
+        table = part.rates
+        missed *= 1 - table.fpirs_at(grid, max(1, math.ceil(size)))
+        known &= (grid >= table.thresholds[-len(table.curves)]) & (grid <= table.thresholds[-1])
     return tuple(
-        None if math.isnan(value) else float(f"{math.exp(value):.4g}") for value in logs.tolist()
+        float(f"{rate:.4g}") if is_known else None
+        for rate, is_known in zip((1 - missed).tolist(), known.tolist(), strict=True)
     )
 
 

@@ -62,6 +62,7 @@ def write_card(
     unknown = _why_unknown(selection, data, assessment)
     assessment = None if unknown else assessment
     thresholds = thresholds or (None if assessment is None else assessment.thresholds)
+    promised = thresholds and threshold_rows(thresholds)
     kind = _kind(selection.train)
     size = "×".join(f"{side:,}" for side in config.shape or ())
     lines = run.metrics()
@@ -84,8 +85,8 @@ def write_card(
         basis=assessment and _basis(assessment),
         few=FEW,
         thresholds=thresholds,
-        promised=thresholds and threshold_rows(thresholds),
-        unpinned=thresholds and _list_unpinned(thresholds),
+        promised=promised,
+        unpinned=_list_unpinned(thresholds) if thresholds and promised else "",
         realized=assessment and realized_rows(assessment.realized),
         no_thresholds=assessment and sentence(assessment.missing.get("thresholds", _NONE_APART)),
         before=before,

@@ -127,8 +127,10 @@ def threshold_rows(thresholds: Thresholds) -> Rows:
     """Per threshold the rate to keep, the gallery, the cosine, and what to expect of it.
 
     Those that were listed when they were made, as far as they can be pinned down, and the one that
-    is used where no rate is asked for.
+    is used where no rate is asked for; none of identities in training, which promise no rate.
     """
+    if thresholds.in_training:
+        return []
     fars: Sequence[Any] = thresholds.fars
     if (usual := thresholds.usual()).far not in [item.far for item in fars]:
         fars = sorted([*fars, usual], key=lambda item: -item.far)

@@ -51,7 +51,8 @@ _OF_ITS_DATA = ("hold_out", "train_on")  # settings of a recipe that make no sen
 _OF_CHARACTERS = (*_OF_ITS_DATA, "new_classes", "augment", "epochs", "scale", "margin")
 _SMALL = 48  # pixels: images up to this side are treated as characters are
 _LEAST_GLYPH, _LEAST_FACE = 8, 32  # pixels: the smallest sides that the recipes' networks take
-_HELD_OUT = 0.1  # share of the identities, for validation and for testing each
+_HELD_OUT = 0.1, 0.2  # share of the identities, for validation and for testing each: at least, most
+_FEW_HELD_OUT = 8  # identities of each part, if that is no more than a fifth
 _LEAST = 20  # identities with several images, below which none is held out
 _STEPS = 3_000  # that small data gets, whatever its number of images
 
@@ -291,10 +292,11 @@ def suitable_names() -> set[str]:
 def suitable_settings(dataset: Dataset) -> dict[str, Any]:
     """Settings for data that nobody has tried anything on.
 
-    Small images take the network and the training of the omniglot recipe, larger ones those of orl,
-    vectors an mlp; each for so many epochs that small data gets 3,000 steps. Where at least 20
-    identities have two images or more, a tenth of these is held out for validation and another for
-    testing. Rotations and mirror images are never taken for other identities unasked.
+    Small images take the network and the training of the omniglot recipe, larger ones those of
+    orl, vectors an mlp; each for so many epochs that small data gets 3,000 steps. Where at
+    least 20 identities have two images or more, a tenth of these is held out for validation and
+    another for testing; of fewer than 80 eight each, but at most a fifth. Rotations and mirror
+    images are never taken for other identities unasked.
     """
     shape = dataset.train.shape
     vectors = len(shape) == 1 or min(shape[1:]) < _LEAST_GLYPH
@@ -312,7 +314,8 @@ def suitable_settings(dataset: Dataset) -> dict[str, Any]:
     several = int((counts >= 2).sum())
     if not dataset.apart and several >= _LEAST:
         # A rule's shares are of all identities, and there may be many with a single image.
-        share = round(_HELD_OUT * several / len(counts), 6)
+        wanted = min(max(_HELD_OUT[0], _FEW_HELD_OUT / several), _HELD_OUT[1])
+        share = round(wanted * several / len(counts), 6)
         settings["hold_out"] = {"validation": share, "test": share}
     return settings
 

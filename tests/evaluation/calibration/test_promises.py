@@ -103,3 +103,16 @@ def test_larger_galleries_show_about_the_rate_extrapolated(fpir, times):
     worlds = [open_set(generator, *setting) for generator in generators(40)]
     realized = [world[0] for world in worlds]
     assert np.mean(realized) == pytest.approx(fpir, rel=0.25)
+
+
+@pytest.mark.parametrize("identities", [5, 8, 20])
+def test_few_identities_promise_little_and_keep_it(identities):
+    """Rates that are far rarer than so few can show: the interval holds them all the same."""
+    for worlds in (
+        [verification(one, MILD, identities, 4, 1e-3, 200, 1) for one in generators(40)],
+        [
+            open_set(one, MILD, identities, 4, 0.05, 10 * identities, 200, 1)
+            for one in generators(40)
+        ],
+    ):
+        assert held_and_width(worlds)[0] >= 0.9

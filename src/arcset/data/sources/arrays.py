@@ -185,7 +185,7 @@ def read_npz(
 ) -> Columns:
     """The arrays of a file by what they hold, see `find_columns`; the others are not read.
 
-    further: names of arrays that are there.
+    further: arrays by their very names; raises `OptionError` for one that is not there.
 
     Raises `DataError`, naming the file, where it is damaged, missing, or a single array, or a
     required array is missing.
@@ -195,8 +195,7 @@ def read_npz(
         if isinstance(content, np.ndarray):
             raise DataError(f"{path} holds a single array, expected an npz file of several")
         with content:
-            names = find_columns(content.files, required, optional, path)
-            names |= {name: name for name in further}
+            names = find_columns(content.files, required, optional, path, further)
             sizes = {
                 info.filename.removesuffix(".npy"): info.file_size
                 for info in content.zip.infolist()

@@ -2,14 +2,14 @@
 
 import csv
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from arcset.data.sources.base import Entry, cell_text, printable
 from arcset.data.sources.folder import FileSource
 from arcset.errors import DataError
 from arcset.files import reading
+from arcset.registry import unknown_name
 
 _COLUMNS = {  # what tools call a column, or an array of an npz file, in lower case
     "path": ("path", "paths", "file", "filename", "image"),
@@ -58,39 +58,18 @@ class TableSource(FileSource):
             raise DataError(f"{self.name} holds no row with a path and a label")
 
 
-def table_header(table: Path) -> list[str]:
-    """The names of its columns."""
-    if _is_parquet(table):
-        from pyarrow import parquet
-
-        with reading(table, "Parquet file"):
-            return list(parquet.read_schema(table).names)
-    with _open_csv(table) as file:
-        return _split_header(file.readline())[1]
-
-
 def read_table_column(table: Path, column: str) -> dict[str, str]:
     """What each path has in a further column, "" where it has nothing."""
-    rows = _parquet_rows if _is_parquet(table) else _csv_rows
-    return {printable(cell_text(path)): cell_text(cell) for path, _, cell in rows(table, column)}
+    rows = (_parquet_rows if _is_parquet(table) else _csv_rows)(table, [column])
+    return {printable(cell_text(path)): cell_text(cell) for path, _, cell in rows}
 
 
 def _is_parquet(table: Path) -> bool:
     return table.suffix.lower() == ".parquet"
 
 
-def _csv_rows(table: Path, third: str | None = None) -> Rows:
-    """Path, label and the `third` column, or the split."""
-    with _open_csv(table) as file:
-        delimiter, header = _split_header(file.readline())
-        columns = find_columns(header, ["path", "label"], ["split"], table)
-        path, label, more = columns["path"], columns["label"], third or columns.get("split")
-        for row in csv.DictReader(file, header, delimiter=delimiter, skipinitialspace=True):
-            yield row[path], row[label], None if more is None else row[more]
-
-
-@contextmanager
-def _open_csv(table: Path) -> Iterator[TextIO]:
+def _csv_rows(table: Path, further: Sequence[str] = ()) -> Rows:
+    """Path, label, and a further column or the split."""
     try:
         with table.open("rb") as raw:
             wide = raw.read(2) in (b"\xff\xfe", b"\xfe\xff")
@@ -99,7 +78,12 @@ def _open_csv(table: Path) -> Iterator[TextIO]:
             errors="strict" if wide else "surrogateescape",  # paths need not be Unicode
             newline="",
         ) as file:
-            yield file
+            delimiter, header = _split_header(file.readline())
+            columns = find_columns(header, ["path", "label"], ["split"], table, further)
+            path, label = columns["path"], columns["label"]
+            split = columns.get(*further or ["split"])
+            for row in csv.DictReader(file, header, delimiter=delimiter, skipinitialspace=True):
+                yield row[path], row[label], None if split is None else row[split]
     except (OSError, UnicodeError, csv.Error) as error:
         raise DataError(f"{table} is not a readable CSV file: {error}") from None
 
@@ -122,11 +106,16 @@ def _plain(column: str) -> str:
 
 
 def find_columns(
-    header: Sequence[str], required: Sequence[str], optional: Sequence[str], source: Path
+    header: Sequence[str],
+    required: Sequence[str],
+    optional: Sequence[str],
+    source: Path,
+    further: Sequence[str] = (),
 ) -> dict[str, str]:
     """What is wanted, as "label" → the column that holds it, whatever it is called and its case.
 
-    Raises `DataError` that lists what there is where a required one is missing.
+    further: columns by their very names. Raises `DataError` that lists what there is where a
+    required one is missing, and `OptionError` for a further one.
 
         >>> find_columns(["File", "identity"], ["path", "label"], ["split"], Path("faces.csv"))
         {'path': 'File', 'label': 'identity'}
@@ -146,18 +135,23 @@ def find_columns(
                 f"{source} holds {listed}, expected {what} under one of the names "
                 f"{', '.join(known)}"
             )
+    for name in further:
+        if name not in header:
+            raise unknown_name(f"column of {source}", name, header)
+        columns[name] = name
     return columns
 
 
-def _parquet_rows(table: Path, third: str | None = None) -> Rows:
+def _parquet_rows(table: Path, further: Sequence[str] = ()) -> Rows:
     from pyarrow import parquet
 
     with reading(table, "Parquet file"), parquet.ParquetFile(table) as file:
-        columns = find_columns(file.schema_arrow.names, ["path", "label"], ["split"], table)
-        more = third or columns.get("split")
-        wanted = [columns["path"], columns["label"], *([more] if more else [])]
+        names = file.schema_arrow.names
+        columns = find_columns(names, ["path", "label"], ["split"], table, further)
+        split = columns.get(*further or ["split"])
+        wanted = [columns["path"], columns["label"], *([split] if split else [])]
         for batch in file.iter_batches(columns=wanted):
             rows = [batch.column(name).to_pylist() for name in wanted]
-            if more is None:
+            if split is None:
                 rows.append([None] * len(batch))
             yield from zip(*rows, strict=True)

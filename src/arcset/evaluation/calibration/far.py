@@ -222,11 +222,13 @@ def pair_spread(pairs: ImpostorPairs, accepted: int) -> PairSpread:
     rest = n.sum() - n
     apart = rest**2 - ((n**2).sum() - n**2)  # two others of different identities
     again = n**2 - n
+    # Not 1 where rows stand for sets, of which there are more or fewer than rows.
+    density = (2 * pairs.count / float((n * rest).sum())) ** 2
     numbers = (
-        float((again * apart).sum()),
-        float((n * apart).sum()),
-        float((again * (again.sum() - again)).sum()),
-        float((n * (again.sum() - again)).sum()),
+        float((again * apart).sum()) * density,
+        float((n * apart).sum()) * density,
+        float((again * (again.sum() - again)).sum()) * density,
+        float((n * (again.sum() - again)).sum()) * density,
     )
     rate = accepted / pairs.count
     single = rate * (1 - rate)

@@ -158,13 +158,9 @@ def group(pairs: ImpostorPairs, probe: Rows, other: Rows, owners: Rows, samples:
     probe, subject = probe[large[subject]], subject[large[subject]]
     keys, hits = np.unique(probe * len(large) + subject, return_counts=True)
     probe, subject = np.divmod(keys, len(large))
-    missed = np.ones(len(keys))
-    for taken in range(samples):  # C(n − c, s)/C(n, s), factor by factor
-        missed *= np.maximum(pairs.sizes[subject] - hits - taken, 0) / (
-            pairs.sizes[subject] - taken
-        )
+    chance = pairs.chance(subject, hits, samples)
     members = int(large.sum()) - large[pairs.identity[owners]].astype(np.intp)
-    return Matches(probe, subject, 1 - missed, members)
+    return Matches(probe, subject, chance, members)
 
 
 def _log_hypergeometric(drawn: Rows, members: Rows, marked: Rows, gallery: int) -> Floats:
@@ -226,9 +222,7 @@ class OpenSet:
     def __init__(self, pairs: ImpostorPairs, accepted: int, samples: int = 1) -> None:
         self.pairs = pairs
         self.samples = samples
-        first, second = pairs.first[:accepted], pairs.second[:accepted]
-        self.probe = np.concatenate((first, second)).astype(np.intp)
-        self.other = np.concatenate((second, first)).astype(np.intp)
+        self.probe, self.other = pairs.by_probe(accepted)
         everybody = np.arange(len(pairs.identity))
         self.matches = group(pairs, self.probe, self.other, everybody, samples)
 

@@ -13,6 +13,7 @@ from itertools import pairwise
 from typing import Annotated, Self, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 from pydantic import Field, model_validator
 
 from arcset.checks import check_count, check_rate
@@ -40,7 +41,8 @@ LOOSEST = 0.25  # FAR of the first row
 RAREST = 1e-12  # of the last
 MOST_FOLLOWED = 2**19  # accepted pairs up to which galleries are followed
 TAIL_IDENTITY_PAIRS = 30  # that a tail is fitted to, or as many as there are
-MODEL_ERROR = 2.0  # variance of the logarithm of a rate an e-fold below what is seen, by 1/units
+#: Variance of the logarithm of a rate, an e-fold below what is measured, times the units.
+MODEL_ERROR = 2.0
 SpreadOfRate = TypeVar("SpreadOfRate", bound=VaryingRate)
 _FIELDS = ("rate", *PairSpread.powers)
 
@@ -71,9 +73,20 @@ class RateTable:
     design_effect: Annotated[float, Field(ge=1, allow_inf_nan=False)] = 1.0
 
     @classmethod
-    def of(cls, pairs: ImpostorPairs, samples: int = 1, groups: Rows | None = None) -> "RateTable":
-        """From a validation set; groups: (N,) the group of each sample, see `make_thresholds`."""
-        rows = _measured_rows(pairs)
+    def of(
+        cls,
+        pairs: ImpostorPairs,
+        samples: int = 1,
+        groups: Rows | None = None,
+        *,
+        is_coarse: bool = False,
+    ) -> "RateTable":
+        """From a validation set.
+
+        groups: (N,) the group of each sample, see `make_thresholds`.
+        is_coarse: whether fewer rows and sizes will do, and none of the loosest rates.
+        """
+        rows = _measured_rows(pairs, is_coarse)
         measured = len(rows)
         rows = rows or [pairs.whole_ties(max(1, int(LOOSEST * len(pairs.cosines))))]
         rows = rows if rows[0] else [len(pairs.cosines)]
@@ -81,6 +94,7 @@ class RateTable:
         spreads = [pair_spread(pairs, accepted) for accepted in rows]
         spreads = [replace(one, validation=min(effect * one.validation, 1.0)) for one in spreads]
         sizes = gallery_sizes(gallery_limit(pairs, samples))
+        sizes = [*sizes[:-1:2], sizes[-1]] if is_coarse else sizes
         curves = [
             GalleryCurve.of(OpenSet(pairs, accepted, samples), sizes, effect)
             for accepted in rows
@@ -98,12 +112,12 @@ class RateTable:
             groups=None if groups is None else len(np.unique(groups)),
             design_effect=effect,
         )
-        return known._extended(pairs, rows, groups)
+        return known._extended(pairs, rows, groups, 16 if is_coarse else 4)
 
     def _extended(
-        self, pairs: ImpostorPairs, rows: Sequence[int], groups: Rows | None
+        self, pairs: ImpostorPairs, rows: Sequence[int], groups: Rows | None, step: float
     ) -> "RateTable":
-        """With rough rows, each for a quarter of the rate of the one before."""
+        """With rough rows, whose rates fall by a factor of `step`."""
         start = next(
             (row for row in reversed(rows) if pairs.identity_pairs(row) >= TAIL_IDENTITY_PAIRS),
             rows[0],
@@ -111,16 +125,16 @@ class RateTable:
         tail = Tail.fit(pairs, start)
         last, curve = self._spread(len(self.thresholds) - 1), self.curves[-1]
         thresholds, spreads, curves = list(self.thresholds), [], list(self.curves)
-        rate = last.rate / 4
+        rate = last.rate / step
         while rate >= RAREST:
             threshold = tail.threshold(rate)
             if thresholds[-1] < threshold <= 1:
                 variance = variance_of(pairs, tail.influence(rate), groups)
-                variance += MODEL_ERROR / self.units * math.log(last.rate / rate) ** 2
+                variance += MODEL_ERROR / max(self.units, 10) * math.log(last.rate / rate) ** 2
                 spreads.append(last.rarer(rate, variance))
                 curves.append(curve.rarer(rate, variance))
                 thresholds.append(threshold)
-            rate /= 4
+            rate /= step
         far = _columns([*map(self._spread, range(len(self.thresholds))), *spreads])
         return replace(self, thresholds=tuple(thresholds), far=far, curves=tuple(curves))
 
@@ -171,6 +185,15 @@ class RateTable:
         share = (threshold - first) / (self.thresholds[row] - first) if row else 0.0
         spread = self._spread(max(row - 1, 0)).towards(self._spread(row), min(share, 1.0))
         return self._far_threshold(threshold, spread.rate, spread, row)
+
+    def fpirs_at(
+        self, thresholds: npt.NDArray[np.float64], gallery: int
+    ) -> npt.NDArray[np.float64]:
+        """The FPIR at each threshold; that of the first or last row beyond these."""
+        rates = np.minimum.accumulate([curve.at(gallery).rate for curve in self.curves])
+        known = self.thresholds[-len(self.curves) :]
+        logs = np.log(np.maximum(rates, RAREST))
+        return np.asarray(np.exp(np.interp(thresholds, known, logs)))
 
     def for_far(self, far: float) -> FarThreshold:
         """The threshold where the FAR is `far`, or the first or last one where there is none.
@@ -241,14 +264,15 @@ class RateTable:
         return row, math.log(before / wanted) / math.log(before / after)
 
 
-def _measured_rows(pairs: ImpostorPairs) -> list[int]:
+def _measured_rows(pairs: ImpostorPairs, is_coarse: bool) -> list[int]:
     """How many pairs each row accepts, as far as these come from ten pairs of identities."""
     rows: list[int] = []
-    step = 0
+    wanted = LOOSEST * pairs.count
+    if is_coarse:
+        wanted = min(wanted, MOST_FOLLOWED / 2)
     while True:
-        wanted = int(LOOSEST * 2 ** (-step / 2) * pairs.count)
-        step += 1
-        accepted = pairs.whole_ties(min(wanted, len(pairs.cosines)))
+        accepted = pairs.whole_ties(min(int(wanted), len(pairs.cosines)))
+        wanted /= 4 if is_coarse else math.sqrt(2)
         if pairs.support(accepted) < FEWEST_IDENTITY_PAIRS:
             return rows
         if not rows or accepted < rows[-1]:

@@ -4,7 +4,7 @@ import hashlib
 import json
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, overload
 
@@ -15,6 +15,7 @@ from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 from arcset.checks import check_count, check_rate
 from arcset.errors import InputError, RunError
 from arcset.evaluation.arrays import Array, as_array, embedding_matrix
+from arcset.evaluation.bootstrap import groups_of
 from arcset.evaluation.calibration.far import Cosine, FarThreshold, Share
 from arcset.evaluation.calibration.fpir import FpirThreshold, gallery_limit
 from arcset.evaluation.calibration.probability import Calibration, calibrate_identities
@@ -23,7 +24,8 @@ from arcset.evaluation.calibration.table import (
     find_far_threshold,
     find_fpir_threshold,
 )
-from arcset.evaluation.pairs import ImpostorPairs, Rows
+from arcset.evaluation.calibration.templates import IMAGES, Scoring, Template, make_templates
+from arcset.evaluation.pairs import ImpostorPairs
 from arcset.evaluation.verification import verification
 from arcset.files import parse_json, write_text, wrong_entry
 from arcset.text import columns
@@ -65,6 +67,7 @@ class Thresholds:
             on, the equal-error threshold, to be used where no rate is asked for; else None.
         in_training: whether the model was trained on these identities. It tells them apart better
             than others, for whom every rate is higher.
+        templates: the same for subjects of several images, each scored as a set.
     """
 
     made_from: Annotated[Mapping[str, Any], AfterValidator(_check_origin)]
@@ -74,6 +77,7 @@ class Thresholds:
     rates: RateTable
     equal_error: EqualError | None = None
     in_training: bool = False
+    templates: tuple[Template, ...] = ()
 
     @property
     def rough(self) -> bool:
@@ -128,6 +132,32 @@ class Thresholds:
                 return item
         return self.rates.for_fpir(fpir, gallery)
 
+    def for_template(self, scoring: str, images: float) -> "Thresholds":
+        """The thresholds and probabilities where a subject is a set of so many images.
+
+        They are those of the sets with the same scoring and number of images, or of the next that
+        are on the safe side: with fewer images, and a scoring that looks at fewer of them, as the
+        best one scores more than the mean of the best three, and this more than the mean of all.
+        Without any they are those of single images, or of what `samples` they were made for.
+
+            >>> points = np.random.default_rng(0).normal(size=(300, 16))
+            >>> made = make_thresholds(points, np.arange(300) // 6, scorings=["mean", "max"])
+            >>> made.for_template("top-2", 4.5).rates.samples_per_subject
+            3
+        """
+        wanted = Scoring.of(scoring)
+        fitting = [one for one in self.templates if one.fits(wanted, images)]
+        if not fitting:
+            return self
+        chosen = max(fitting, key=lambda one: (one.rates.samples_per_subject, one.depth))
+        return replace(
+            self,
+            fars=(),
+            fpirs=(),
+            rates=chosen.rates,
+            calibration=chosen.calibration,
+        )
+
     @overload
     def probability(self, cosine: float) -> float: ...
     @overload
@@ -138,11 +168,12 @@ class Thresholds:
 
     def table(self) -> str:
         """All thresholds as aligned plain text, with what 1000 fresh identities will show."""
+        promises = not self.in_training
         cells = [
             [f"FAR {one.far:g}", "", f"{one.threshold:.4f}", expected_words(one)]
-            for one in self.fars
+            for one in self.fars * promises
         ]
-        for item in self.fpirs:
+        for item in self.fpirs * promises:
             gallery = f"{item.gallery:,}{' (extrapolated)' if item.extrapolated else ''}"
             rate = f"FPIR {item.fpir:g}"
             cells.append([rate, gallery, f"{item.threshold:.4f}", expected_words(item)])
@@ -243,6 +274,8 @@ def make_thresholds(
     galleries: Iterable[int] | None = None,
     samples: int = 1,
     method: str = "smooth",
+    scorings: Iterable[str] = (),
+    images: Iterable[int] = IMAGES,
     prior: float | None = 0.5,
     in_training: bool = False,
     made_from: Mapping[str, Any] | None = None,
@@ -262,6 +295,9 @@ def make_thresholds(
             for later.
         samples: how many samples a gallery holds of each subject.
         method, prior: as in `calibrate`.
+        scorings, images: how galleries score subjects of several images (`max`, `mean`, `top-3`),
+            and of how many: for each such set with thresholds of its own, as far as half of the
+            identities have so many samples.
         in_training: whether the model was trained on these identities, for want of others.
         made_from: names of dataset, split and part, or whatever else tells where this comes from;
             plain values that JSON can hold.
@@ -290,7 +326,10 @@ def make_thresholds(
         sizes = sorted(tens | {limit})
     else:
         sizes = [check_count("galleries", size) for size in galleries]
-    drawn = None if groups is None else _check_groups(groups, pairs)
+    owners = groups_of(pairs.identity, groups)
+    if owners is not None and owners.max() < 1:
+        raise InputError("all identities are of one group, expected two groups or more")
+    drawn = None if owners is None else owners[pairs.identity]
     rates = RateTable.of(pairs, samples, drawn)
     has_exact = drawn is None  # what is found exactly knows nothing of groups
     return Thresholds(
@@ -313,24 +352,8 @@ def make_thresholds(
             else None
         ),
         in_training=in_training,
+        templates=make_templates(embeddings, labels, scorings, images, drawn, prior),
     )
-
-
-def _check_groups(groups: Array, pairs: ImpostorPairs) -> Rows:
-    """Groups as numbers (N,)."""
-    numbers = np.unique(as_array(groups, "groups"), return_inverse=True)[1]
-    if numbers.shape != pairs.identity.shape:
-        raise InputError(
-            f"groups have shape {numbers.shape}, expected {pairs.identity.shape}: one per embedding"
-        )
-    of_identity = np.zeros(len(pairs.sizes), dtype=np.intp)
-    of_identity[pairs.identity] = numbers
-    divided = np.unique(pairs.identity[of_identity[pairs.identity] != numbers])
-    if len(divided):
-        raise InputError(f"{len(divided)} identities lie in two groups, expected one group each")
-    if numbers.max() < 1:
-        raise InputError("all identities are of one group, expected two groups or more")
-    return numbers
 
 
 def _equal_error(embeddings: Array, labels: Array) -> EqualError:

@@ -20,6 +20,7 @@ import numpy.typing as npt
 from arcset.checks import check_count
 from arcset.errors import ArcsetError, DataError, InputError, OptionError
 from arcset.evaluation.calibration import Thresholds
+from arcset.evaluation.calibration.templates import Scoring
 from arcset.files import parse_json
 from arcset.recognition.calibration import calibrate
 from arcset.recognition.decisions import (
@@ -43,7 +44,7 @@ from arcset.recognition.gallery.samples import (
     single_vector,
     unit_rows,
 )
-from arcset.recognition.gallery.scoring import Scoring, exact_cosines
+from arcset.recognition.gallery.scoring import exact_cosines
 from arcset.recognition.gallery.settings import LARGEST_DIM, Settings
 from arcset.recognition.inputs import Published, as_sources
 from arcset.recognition.recognizer import (
@@ -393,7 +394,8 @@ class Gallery(ABC):
             if not len(probes):
                 return point, []
             names, scores = self._search(unit_rows(probes, self.dim), max(RIVALS, candidates))
-            subjects, thresholds = len(self), self.thresholds
+            subjects, samples = self._sizes()
+            thresholds = self._fitting(samples / max(1, subjects))
         return point, [
             answer(
                 nearest,
@@ -424,7 +426,7 @@ class Gallery(ABC):
         with self.together():
             cosines = exact_cosines(self._stacked(self._find(name)), probe)
             _, scores = self._settings.scoring.score(cosines, np.zeros(len(cosines), np.int64))
-            thresholds = self.thresholds
+            thresholds = self._fitting(len(cosines))
         return decide(
             scores[0],
             thresholds,
@@ -477,15 +479,27 @@ class Gallery(ABC):
         if fpir is None and (published := self.published) is not None:
             return WorkingPoint.of_published(published)
         with self.together():
-            thresholds, scoring, (subjects, samples) = self.thresholds, self.scoring, self._sizes()
-            key = subjects, samples, scoring, fpir
+            thresholds, key = self.thresholds, (*self._sizes(), self.scoring, fpir)
             known = self._point  # which another thread may replace
             if known is None or known[0] != key or known[1] is not thresholds:
-                point = working_point(
-                    thresholds, subjects=subjects, samples=samples, scoring=scoring, fpir=fpir
-                )
+                point = working_point(thresholds, **self.extent(), fpir=fpir)
                 self._point = known = key, thresholds, point
             return known[2]
+
+    def extent(self) -> dict[str, Any]:
+        """Subjects, samples and scoring, as `working_point` takes them.
+
+        Where the best sample counts, it does not matter how the samples are shared out.
+        """
+        with self.together():
+            subjects, samples = self._sizes()
+            images = None if self.scoring == "max" else self._image_counts()
+        return {"subjects": subjects, "samples": samples, "scoring": self.scoring, "images": images}
+
+    def _fitting(self, images: float) -> Thresholds | None:
+        """Thresholds and probabilities for subjects of so many samples."""
+        known = self.thresholds
+        return None if known is None else known.for_template(self.scoring, images)
 
     @property
     def thresholds(self) -> Thresholds | None:
@@ -517,7 +531,7 @@ class Gallery(ABC):
         embeddings, names = self.labelled()
         if not names:
             raise OptionError(f"{self.path} is empty: enroll subjects to calibrate from")
-        thresholds = calibrate(embeddings, names, **options)
+        thresholds = calibrate(embeddings, names, **{"scoring": self.scoring, **options})
         self.set_thresholds(thresholds)
         return thresholds
 
@@ -837,6 +851,10 @@ class Gallery(ABC):
     @abstractmethod
     def _sizes(self) -> tuple[int, int]:
         """How many subjects and samples there are."""
+
+    @abstractmethod
+    def _image_counts(self) -> dict[int, int]:
+        """How many subjects have so many samples."""
 
 
 def drop_gallery(path: "Path | str | Address") -> None:

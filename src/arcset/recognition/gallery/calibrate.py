@@ -22,7 +22,7 @@ class CalibratedGallery:
     """A gallery with a calibration of its own.
 
     Fields:
-        size: subjects, samples and scoring of the gallery, as `working_point` takes them.
+        size: the gallery's, as `working_point` takes it.
         point: its default threshold now.
         alike: subjects that look like one as much as one subject's samples do, the likest first.
         identities: whom it was made from, with what was left out.
@@ -70,13 +70,9 @@ def calibrate_gallery(
     used = model if needs_model else None
     with Gallery.open(path, used, faces=faces, device=device, create=False) as gallery:
         identities = _identities(gallery, data, progress)
-        size: dict[str, Any] = {
-            "subjects": len(gallery),
-            "samples": gallery.sample_count,
-            "scoring": gallery.scoring,
-        }
+        size = gallery.extent()
         each = -(-gallery.sample_count // max(1, len(gallery)))
-        thresholds = identities.calibrate(1 if gallery.scoring == "mean" else max(1, each))
+        thresholds = identities.calibrate(max(1, each), gallery.scoring)
         point = working_point(thresholds, **size)
         gallery.set_thresholds(thresholds)
     alike = () if data is not None else _find_alike(identities.embeddings, identities.names)

@@ -145,7 +145,7 @@ class MilvusGallery(Gallery):
     def _forget_sizes(self) -> None:
         self._samples, self._counted_at = -1, -math.inf
         # The subjects' names when there were so many samples, and until when they will do.
-        self._names, self._named_samples = set[str](), -1
+        self._names, self._named_samples = Counter[str](), -1
         self._named_at, self._names_hold_until = -math.inf, -math.inf
 
     def _sizes(self) -> tuple[int, int]:
@@ -160,11 +160,15 @@ class MilvusGallery(Gallery):
             is_changed = samples != self._named_samples or moment > self._named_at + 60
             if not self._young or (is_changed and moment > self._names_hold_until):
                 names = self._client.walk(["subject"])
-                self._names = {row["subject"] for part in names for row in part}
+                self._names = Counter(row["subject"] for part in names for row in part)
                 self._named_samples, self._named_at = samples, time.monotonic()
                 self._names_hold_until = self._named_at + 20 * (self._named_at - moment)
             self._samples, self._counted_at = samples, moment  # the last: other threads go by them
         return len(self._names), self._samples
+
+    def _image_counts(self) -> dict[int, int]:
+        self._sizes()
+        return Counter(self._names.values())
 
     def _is_empty(self) -> bool:
         return not self._client.count("Strong")

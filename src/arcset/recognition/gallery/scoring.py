@@ -9,14 +9,12 @@ an answer depends neither on how many probes came together nor on the order of s
 Equal scores are ordered by the age of the subjects.
 """
 
-import re
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from arcset.errors import OptionError
+from arcset.evaluation.calibration.templates import Scoring
 from arcset.evaluation.pairs import HALF_STEP, round_cosines
 
 Numbers = npt.NDArray[np.int64]
@@ -26,56 +24,7 @@ Scores = npt.NDArray[np.float64]
 
 _COSINES = 1 << 24  # computed at once: 64 MB
 _ROWS = 4096  # taken up in float64 at once
-_STRIDE = 64  # cosines of which only the best is looked at first
-
-
-@dataclass(frozen=True)
-class Scoring:
-    """How a subject of several samples is scored: `max`, `mean`, or the mean of the `best` ones.
-
-    >>> Scoring.of("top-3")
-    Scoring(word='top-3', best=3)
-    >>> Scoring.of("median")
-    Traceback (most recent call last):
-    arcset.errors.OptionError: scoring='median' is unknown, expected max, mean, or top-3 ...
-    """
-
-    word: str
-    best: int | None
-
-    @classmethod
-    def of(cls, word: object) -> "Scoring":
-        """From the word for it; raises `OptionError` for others."""
-        if word == "max":
-            return cls("max", 1)
-        if word == "mean":
-            return cls("mean", None)
-        top = re.fullmatch(r"top-([1-9][0-9]{0,5})", word) if isinstance(word, str) else None
-        if top is None:
-            raise OptionError(
-                f"scoring={word!r} is unknown, expected max, mean, or top-3 for the mean of the"
-                " best three samples (or another number)"
-            )
-        return cls(str(word), int(top[1]))
-
-    def score(self, cosines: Scores, subjects: Numbers) -> tuple[Numbers, Scores]:
-        """The subjects among rows, rising, and the score of each from these rows' cosines (n,).
-
-        >>> Scoring.of("top-2").score(np.array([0.5, 0.1, 0.9, 0.7]), np.array([8, 3, 8, 8]))
-        (array([3, 8]), array([0.1, 0.8]))
-        """
-        order = np.lexsort((-cosines, subjects))  # by subject, falling within each
-        sorted_subjects, values = subjects[order], cosines[order]
-        starts = np.flatnonzero(np.r_[True, sorted_subjects[1:] != sorted_subjects[:-1]])
-        present = sorted_subjects[starts]
-        if self.best == 1:
-            return present, values[starts]
-        lengths = np.diff(np.r_[starts, len(values)])
-        if self.best is not None:
-            rank = np.arange(len(values)) - np.repeat(starts, lengths)
-            values = np.where(rank < self.best, values, 0.0)
-            lengths = np.minimum(lengths, self.best)
-        return present, np.add.reduceat(values, starts) / lengths
+_STRIDE = 64
 
 
 class Index:
@@ -85,7 +34,7 @@ class Index:
         dim: D. room: for how many rows there is memory at first.
 
     Attributes:
-        last: the highest number of a sample, for whoever adds some to know.
+        last: the highest number of a sample; 0 until it is set.
     """
 
     def __init__(self, dim: int, room: int = 0) -> None:
@@ -188,16 +137,18 @@ def _rows_by_best(index: Index, cosines: Vectors, wanted: int, scoring: Scoring)
         if len(present) >= wanted:
             least = np.partition(rough, -wanted)[-wanted]
             if least > limit:
-                subjects = present[rough >= least - 2 * most_off]
+                least -= 2 * most_off
                 if scoring.best == 1:
-                    return rows[np.isin(index.subjects[rows], subjects)]
-                return index.rows_of(subjects)
+                    nearest: Rows = rows[cosines[rows] >= least]
+                    return nearest
+                return index.rows_of(present[rough >= least])
         count *= 8
 
 
 def _lowest_of(cosines: Vectors, count: int) -> float:
-    """A cosine that at least `count` reach, or all, and hardly more: looked for among few of them,
-    the best of each of many parts, which takes a third of the time.
+    """A cosine that at least `count` reach, and hardly more; or all, if there are no more.
+
+    Of many cosines only the best of every `_STRIDE` is looked at, in a third of the time.
     """
     if len(cosines) >= _STRIDE * 8 * count:
         cosines = cosines[: len(cosines) // _STRIDE * _STRIDE].reshape(_STRIDE, -1).max(axis=0)

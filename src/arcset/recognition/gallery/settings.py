@@ -6,8 +6,8 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from arcset.errors import DataError, OptionError
+from arcset.evaluation.calibration.templates import Scoring
 from arcset.files import wrong_entry
-from arcset.recognition.gallery.scoring import Scoring
 from arcset.recognition.recognizer import ImageEmbedder
 
 LARGEST_DIM = 65536
