@@ -40,6 +40,9 @@ LEFT_OUT = {
     ("recognize.md", "arcset identify people.db party.jpg"): "wants that model, and real faces",
     ("recognize.md", "# faces.py"): "tests/recognition/faces/test_recognizer.py runs it",
     ("serve.md", "pip install"): "wants an index of packages",
+    ("which-threshold.md", "arcset calibrate face_recognition"): "wants a model from elsewhere",
+    ("which-threshold.md", "arcset verify sface.onnx"): "wants that model",
+    ("which-threshold.md", "arcset verify plain.onnx"): "wants that model",
     ("serve.md", "arcset serve people.db --host 0.0.0.0"): "opens this machine to others",
 }
 #: What is typed instead.
@@ -56,7 +59,8 @@ SHORTER = {
 #: Exit codes other than 0 that the guide speaks of.
 CODES = {
     ("recognize.md", "arcset verify"): (0, 1),
-    ("recognize.md", "arcset identify signs.db probes/ --fpir 0.001"): (2,),
+    ("which-threshold.md", "arcset verify"): (0, 1),
+    ("which-threshold.md", "arcset identify"): (0, 1),
     ("embed-at-scale.md", "arcset identify"): (0, 1),
     ("milvus.md", "arcset identify"): (0, 1),
     ("plan.md", "arcset plan"): (0, 1),

@@ -66,6 +66,7 @@ def prepare(folder):
     save_people(folder / "faces", NAMES, each=7)
     save_people(folder / "photos", GUESTS[:12], each=3)
     save_people(folder / "album", GUESTS[:12], each=3, first=10)
+    save_people(folder / "others", GUESTS[12:20], each=3)
     for number, file in enumerate(["a", "b", "visitor", "anna-1", "anna-2"], 20):
         save_photo(folder / f"{file}.jpg", "anna", number)
 

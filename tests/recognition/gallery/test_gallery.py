@@ -40,6 +40,18 @@ def some_thresholds(dim=4):
     return make_thresholds(rows, np.arange(120) // 2, galleries=[20])
 
 
+def test_no_number_is_given_twice(location):
+    path, given = location("people"), []
+    for _ in range(2):
+        with Gallery.open(path, dim=4) as gallery:
+            given += gallery.enroll("anna", embeddings=unit(2, 4))
+            gallery.remove_sample(given[-1])
+            given += gallery.enroll("ben", embeddings=unit(1, 4))
+            gallery.remove("ben")
+            gallery.remove("anna")
+    assert len({*given}) == len(given) == 6
+
+
 def test_enrolled_is_found_again_and_kept(location):
     path, rows = location("people"), np.eye(4)
     with Gallery.open(path, dim=4) as gallery:

@@ -24,7 +24,7 @@ Scores = npt.NDArray[np.float64]
 
 _COSINES = 1 << 24  # computed at once: 64 MB
 _ROWS = 4096  # taken up in float64 at once
-_STRIDE = 64  # cosines of which only the best is looked at first
+_STRIDE = 64
 
 
 class Index:
@@ -34,7 +34,7 @@ class Index:
         dim: D. room: for how many rows there is memory at first.
 
     Attributes:
-        last: the highest number of a sample, for whoever adds some to know.
+        last: the highest number of a sample; 0 until it is set.
     """
 
     def __init__(self, dim: int, room: int = 0) -> None:
@@ -137,16 +137,18 @@ def _rows_by_best(index: Index, cosines: Vectors, wanted: int, scoring: Scoring)
         if len(present) >= wanted:
             least = np.partition(rough, -wanted)[-wanted]
             if least > limit:
-                subjects = present[rough >= least - 2 * most_off]
+                least -= 2 * most_off
                 if scoring.best == 1:
-                    return rows[np.isin(index.subjects[rows], subjects)]
-                return index.rows_of(subjects)
+                    nearest: Rows = rows[cosines[rows] >= least]
+                    return nearest
+                return index.rows_of(present[rough >= least])
         count *= 8
 
 
 def _lowest_of(cosines: Vectors, count: int) -> float:
-    """A cosine that at least `count` reach, or all, and hardly more: looked for among few of them,
-    the best of each of many parts, which takes a third of the time.
+    """A cosine that at least `count` reach, and hardly more; or all, if there are no more.
+
+    Of many cosines only the best of every `_STRIDE` is looked at, in a third of the time.
     """
     if len(cosines) >= _STRIDE * 8 * count:
         cosines = cosines[: len(cosines) // _STRIDE * _STRIDE].reshape(_STRIDE, -1).max(axis=0)

@@ -7,9 +7,8 @@
 
 SQLite does what it is made for: a write-ahead log that is synced at every commit keeps what was
 acknowledged, whatever happens; many processes read while one writes; samples go with their subject,
-and images with their sample. No sample's number is given twice: a new one is above all that are
-there and, by `last_removed` in meta, all that were. (AUTOINCREMENT would write a further page at
-every commit.)
+and images with their sample. A sample's number is above all that are there and, by `last_removed`
+in meta, all that were (AUTOINCREMENT would write a further page at every commit).
 
 Memory follows the file. New samples have higher numbers than before, and are read in addition;
 where others were removed, renamed, merged or moved to another model, the counter `changes` in meta
@@ -87,14 +86,11 @@ _OFF = 1e-3  # how far the square of an embedding's length may be from 1
 _SPARE = 1 << 26  # how far the numbers of subjects may exceed 64 times the number of samples
 
 _SUBJECT = "INSERT OR IGNORE INTO subjects (name, added) VALUES (?, ?)"
-_SAMPLE = """
-INSERT INTO samples VALUES (
-    1 + max(?, (SELECT ifnull(max(id), 0) FROM samples)), (SELECT id FROM subjects WHERE name = ?),
-    ?, ?, ?, ?
+_SAMPLE = (
+    "INSERT INTO samples VALUES (1 + max(?, (SELECT ifnull(max(id), 0) FROM samples)),"
+    " (SELECT id FROM subjects WHERE name = ?), ?, ?, ?, ?)"
 )
-"""
 _LISTED = "(SELECT value FROM json_each(?))"  # of a list as JSON
-_NAMES = f"SELECT id, name FROM subjects WHERE id IN {_LISTED}"
 _IS_STORED = "CASE WHEN images.id IS NOT NULL THEN x'' END"
 
 # The second is raised where SQLite's own message quotes bytes of a damaged file.
@@ -360,11 +356,10 @@ class FileGallery(Gallery):
         with self.together():
             index = self._follow_index()
             numbers, scores = nearest_subjects(index, probes, k, self._latest.scoring)
-            listed = json.dumps(np.unique(numbers).tolist())
-            names = dict(self._execute(_NAMES, (listed,)).fetchall())
-            with self._checking():
-                found = [tuple(check_name(names.get(n)) for n in row) for row in numbers.tolist()]
-        return found, scores
+            sql = "SELECT max(name) FROM subjects WHERE id = ?"  # max: None where there is none
+            with self._checking():  # one by one, which is quicker than all of them by one list
+                names = {n: check_name(*self._ask(sql, n)) for n in {*numbers.ravel().tolist()}}
+        return [tuple(names[one] for one in row) for row in numbers.tolist()], scores
 
     def _follow_index(self) -> Index:
         """All embeddings, inside a transaction."""
