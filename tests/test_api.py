@@ -107,7 +107,7 @@ def test_every_kind_of_data_is_trained_on(kind, place, tmp_path):
         data, out=tmp_path / "run", network="mlp", dim=4, report=False, watcher=heard, **FAST
     )
     assert run.config.data == (GIVEN if kind in ("source", "arrays") else str(data))
-    assert len(run.config.class_names) == (10 if kind == "named" else CLASSES - 4)
+    assert len(run.config.class_names) == (10 if kind == "named" else CLASSES - 10)
     assert (run.config.hold_out is None) == (kind == "named")  # own data gets what suits it
     assert "held out" in " ".join(heard.notes)
     assert run.measures["accuracy"] is not None

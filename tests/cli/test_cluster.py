@@ -95,7 +95,7 @@ def test_the_threshold_can_be_said(cluster):
     done = cluster("photos", "--model", "run", "--threshold", "-1", "--json")
     content = json.loads(done.out)
     assert [group["size"] for group in content["groups"]] == [21]
-    assert content["point"] == {"threshold": -1, "others": None, "note": ""}
+    assert content["point"] == {"threshold": -1, "others": None, "published": None, "note": ""}
     strict, loose = (
         json.loads(cluster("photos", "--model", "run", "--far", far, "--json").out)["point"]
         for far in ("0.01", "0.2")

@@ -198,15 +198,15 @@ def test_what_matters_most_is_printed_first_and_then_what_to_do_next(arcset_comm
     places = [done.out.index(row) for row in rows]
     assert places == sorted(places)
     result = Thresholds.load(tmp_path / "run" / "threshold.json")
-    assert result.equal_error is not None  # of two validation identities
-    for told in ("run/report.html", "run/README.md", f"{result.equal_error.threshold:.4f}"):
+    assert result.origin == "10 held-out identities"
+    for told in ("run/report.html", "run/README.md", f"{result.usual().threshold:.4f}"):
         assert told in done.out
     assert "arcset verify run" in done.out
     config = Run.open(tmp_path / "run").config
     for setting in (config.network, config.loss, config.optimizer, config.scale, config.margin):
         assert str(setting) in done.err
-    assert "2 identities for validation" in done.err
-    assert "21 identities" in done.err
+    assert "5 identities for validation" in done.err
+    assert "15 identities" in done.err
     judged = arcset_command("evaluate", "run", "--device", "cpu", "--no-report")
     top = "\n".join(judged.out.splitlines()[:10])
     for told in ("AUC", "EER", f"{result.equal_error.threshold:.4f}"):

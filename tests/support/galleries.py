@@ -23,6 +23,7 @@ class Projection:
     """An embedder: 8×8 grey pixels times a fixed random matrix, of length 1."""
 
     origin = None  # no file that could be remembered
+    published = None
 
     def __init__(self, dim=16, seed=0, thresholds=None):
         self.name, self.dim, self.thresholds = f"projection-{seed}", dim, thresholds
