@@ -96,10 +96,9 @@ def draw(content, names, rng, options):
         for part in (drawn[: options.validation], drawn[options.validation :])
     )
     gallery = min(made.identities, tried.identities) // 2
-    lines = []
+    lines, trial = [], rng.integers(2**31)
     for way in ("identities", "groups"):
         thresholds = made.thresholds(gallery, way == "groups")
-        state = np.random.default_rng(rng.bit_generator.seed_seq.spawn(1)[0])
         for name, rate in RATES.items():
             if name.startswith("FAR"):
                 item = thresholds.for_far(rate)
@@ -107,7 +106,7 @@ def draw(content, names, rng, options):
                 seen = tried.far(item.threshold)
             else:
                 item = thresholds.for_fpir(rate, gallery)
-                seen, unknown = tried.fpir(item.threshold, gallery, state)
+                seen, unknown = tried.fpir(item.threshold, gallery, np.random.default_rng(trial))
                 expected = item.expect(unknown, probes_per_identity=SAMPLES)
             lines.append({"way": way, "rate": name, "threshold": item.threshold})
             lines[-1] |= {"seen": float(seen), "expected": list(expected), "pinned": item.pinned}

@@ -65,6 +65,7 @@ TRAINING = [
     ("compare", "a grid", f"images.npz --out grid --set margin=0.2,0.3 {' '.join(SMALL)}"),
     ("evaluate", "", "test.npz --validation tune.npz --no-report"),
     ("evaluate", "against another", "test.npz --against other.npz --no-report"),
+    ("evaluate", "by a column", "test.npz --by site --no-intervals --no-report"),
     ("evaluate", "a run", "trained --no-intervals --no-report --device cpu"),
     ("evaluate", "pairs", "trained pairs.bin --device cpu"),
     ("explain", "", "trained 3"),
@@ -145,7 +146,7 @@ def test_verbs_about_training(folder):
         rng = np.random.default_rng(first)
         labels = np.repeat(np.arange(30), 4)
         rows = rng.normal(size=(30, 8))[labels] + noise * rng.normal(size=(120, 8))
-        np.savez(folder / f"{name}.npz", embeddings=rows, labels=labels + first)
+        np.savez(folder / f"{name}.npz", embeddings=rows, labels=labels + first, site=labels % 2)
     pairs = [file.read_bytes() for file in pictures(folder / "photos", ["anna"], 24)]
     (folder / "pairs.bin").write_bytes(pickle.dumps((pairs, [True, False] * 6)))
     for verb, cases in groupby(TRAINING, key=itemgetter(0)):

@@ -2,6 +2,7 @@
 
 import math
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -57,6 +58,51 @@ def test_further_samples_are_further_chances(thresholds):
     assert top == several
     # Those that the calibration assumed are not counted again.
     assert working_point(made(60, samples=3), subjects=20, samples=60, fpir=0.2).gallery == 20
+
+
+@pytest.mark.parametrize("word", ["mean", "top-2", "max"])
+@pytest.mark.parametrize("counts", [{3: 40}, {1: 20, 4: 20}])
+def test_sets_of_samples_have_thresholds_of_their_own(word, counts):
+    """Over worlds, strangers come in as often as was said, also where subjects differ in size."""
+    seen, before = [], []
+    drawn = {"decay": 5.0, "spread": 0.3, "noise": 1.2}
+    enrolled = [count for count, number in counts.items() for _ in range(number)]
+    size = {"subjects": 40, "samples": sum(enrolled), "scoring": word, "images": counts}
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        points = draw_identities(rng, 80, 4, **drawn).reshape(320, -1)
+        labels = np.repeat(np.arange(80), 4)
+        options = {"fars": (), "fpirs": (), "method": "logistic", "images": [max(counts)]}
+        known = make_thresholds(points, labels, scorings=[word], **options)
+        subjects = draw_identities(rng, 40, 4, **drawn)
+        probes = draw_identities(rng, 500, 1, **drawn)[:, 0]
+        cosines = np.sort(np.einsum("pd,gsd->pgs", probes, subjects), axis=2)
+        best = {"mean": 4, "top-2": 2, "max": 1}[word]
+        scores = []
+        for k, count in enumerate(enrolled):
+            chosen = rng.permuted(cosines[:, k], axis=1)[:, :count]
+            scores.append(np.sort(chosen, axis=1)[:, -best:].mean(axis=1))
+        highest = np.max(scores, axis=0)
+        for found, made_with in ((seen, known), (before, replace(known, templates=()))):
+            limit = working_point(made_with, **size, fpir=0.1).threshold
+            found.append((highest >= limit).mean())
+    assert 0.07 < np.mean(seen) < 0.14
+    assert np.mean(before) < np.mean(seen)
+
+
+def test_without_sets_of_that_scoring_the_next_ones_are_on_the_safe_side(thresholds):
+    made_with = made(scorings=["max", "top-3"], images=[2, 3])
+    for word, images, wanted in (
+        ("mean", 3, ("top-3", 3)),  # all of three are the best three
+        ("top-2", 3, ("max", 3)),  # the mean of the best two is never above the best
+        ("mean", 2.5, ("top-3", 2)),
+        ("mean", 1, None),
+    ):
+        fitting = made_with.for_template(word, images)
+        sets = [one for one in made_with.templates if one.rates is fitting.rates]
+        found = [(one.scoring, one.rates.samples_per_subject) for one in sets]
+        assert found == ([] if wanted is None else [wanted])
+    assert thresholds.for_template("mean", 3) is thresholds
 
 
 def test_beyond_the_calibration_it_says_so(thresholds):

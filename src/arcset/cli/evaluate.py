@@ -101,8 +101,9 @@ def evaluate(
     Example: arcset evaluate runs/orl --against runs/orl-softmax
     """
     if data is not None and data.endswith(".bin"):
-        others = {"against": against, "part": part, "split": split, "validation": validation}
-        others |= {"by": by, "group": group}
+        others: dict[str, object] = {"against": against, "part": part, "split": split}
+        others |= {"validation": validation, "by": by, "group": group}
+        others |= {"threshold": threshold, "far": far}
         for name, value in {**others, "out": out}.items():
             if value is not None:
                 raise OptionError(

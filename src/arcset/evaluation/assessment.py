@@ -32,6 +32,7 @@ from arcset.evaluation.calibration import (
     Thresholds,
     make_thresholds,
 )
+from arcset.evaluation.calibration.templates import SCORINGS
 from arcset.evaluation.few_shot import FewShot, few_shot
 from arcset.evaluation.geometry import Angles, angle_samples, angles
 from arcset.evaluation.groups import ByGroup
@@ -345,13 +346,15 @@ def _make(
         )
     if len(distinct) >= FEW_FOR_THRESHOLDS:
         own = None if groups is None else groups[0]
-        return make_thresholds(*validation, groups=own, made_from=made_from), None
+        made = make_thresholds(*validation, groups=own, scorings=SCORINGS, made_from=made_from)
+        return made, None
     rows = np.concatenate((matrix, known[0]))
     labels = np.concatenate((distinct[numbers], known[1]))
     pooled = rows, np.unique(labels, return_inverse=True)[1]
     together = None if groups is None else np.concatenate(groups)
     described = {**made_from, "part": "held-out"}
-    made = make_thresholds(*pooled, groups=together, made_from=described)
+    options: dict[str, Any] = {"groups": together, "scorings": SCORINGS, "made_from": described}
+    made = make_thresholds(*pooled, **options)
     return made, pooled if together is None else (*pooled, together)
 
 

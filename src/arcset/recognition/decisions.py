@@ -189,6 +189,7 @@ def _pair_point(
     if not chosen.pinned or (far is None and chosen.far != USUAL_FAR):
         wanted = USUAL_FAR if far is None else far
         note = _unpinned(thresholds, f"FAR {wanted:g}", thresholds.rates.lowest_far)
+        note += ", and is used" if chosen.far != wanted else ""
     return _known_point(chosen, chosen.far, thresholds, note)
 
 

@@ -31,6 +31,7 @@ from arcset.evaluation import (
     verification,
 )
 from arcset.evaluation.assessment import FEW_FOR_THRESHOLDS
+from arcset.evaluation.calibration.templates import SCORINGS
 from arcset.evaluation.measures import MEASURES, run_figures, short_name
 from arcset.evaluation.results import Missing
 from arcset.numerics import unit_rows
@@ -324,10 +325,11 @@ def make_run_thresholds(
         return assessment.thresholds
     validation = trained.selection.validation
     several = validation is not None and len(validation.class_names) >= FEW_FOR_THRESHOLDS
+    held_out = partial(make_thresholds, scorings=SCORINGS)
     in_training = partial(make_thresholds, in_training=True)
     for name, parts, make in (
-        ("validation", ["validation"] if several else [], make_thresholds),
-        ("held-out", ["validation", "unseen"], make_thresholds),
+        ("validation", ["validation"] if several else [], held_out),
+        ("held-out", ["validation", "unseen"], held_out),
         (_WORDS["test"], ["test"], in_training),
         (_WORDS["train"], ["train"], in_training),
     ):

@@ -5,7 +5,8 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from arcset.errors import InputError
+from arcset.errors import InputError, RunError
+from arcset.evaluation import Thresholds, make_thresholds
 from arcset.evaluation.calibration.fpir import OpenSet
 from arcset.evaluation.calibration.templates import Scoring, TemplateScores
 
@@ -85,6 +86,20 @@ def test_genuine_scores_leave_the_probe_out_of_its_set():
     }
     assert {round(float(value), 5) for value in drawn.genuine} <= possible
     assert 5 <= len(drawn.genuine) <= 15
+
+
+def test_the_file_keeps_them_and_refuses_other_words(tmp_path):
+    labels = np.repeat(np.arange(12), 3)
+    made = make_thresholds(unit_points(4, labels), labels, scorings=SCORINGS)
+    assert {(one.scoring, one.rates.samples_per_subject) for one in made.templates} == {
+        ("max", 2), ("max", 3), ("mean", 2), ("mean", 3), ("top-2", 3)
+    }  # fmt: skip
+    file = tmp_path / "threshold.json"
+    made.save(file)
+    assert Thresholds.load(file).json() == made.json()
+    file.write_text(file.read_text().replace('"top-2"', '"median"'))
+    with pytest.raises(RunError, match=r"threshold\.json.*scoring"):
+        Thresholds.load(file)
 
 
 def test_too_few_identities_with_so_many_images_are_refused():

@@ -57,6 +57,17 @@ def test_other_galleries_are_answered_without_the_embeddings(made, validation, f
         assert mine == pytest.approx(wanted, rel=0.15, abs=0.006)
 
 
+@pytest.mark.long
+def test_few_identities_of_many_samples_have_rates_too():
+    """Two of the five look alike, and make up all of half a million accepted pairs."""
+    centers = np.eye(5)[[0, 0, 1, 2, 3]]
+    points = np.repeat(centers, 750, axis=0) + 0.1 * np.random.default_rng(0).normal(size=(3750, 5))
+    options = {"fars": (), "fpirs": (), "method": "logistic"}
+    found = make_thresholds(points, np.arange(3750) // 750, **options).for_fpir(0.1, 4)
+    assert found.rough
+    assert 0.5 < found.threshold <= 1
+
+
 @pytest.mark.parametrize("far", [0.1, 0.004, 3e-4])
 def test_other_fars_are_answered_without_the_embeddings(made, validation, far):
     found, measured = made.for_far(far), threshold_for_far(*validation, far)

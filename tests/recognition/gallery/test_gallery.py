@@ -13,6 +13,7 @@ from PIL import Image
 
 from arcset import DataError, Gallery, InputError, OptionError
 from arcset.evaluation import make_thresholds
+from arcset.recognition.decisions import working_point
 from support.galleries import Projection, check_kept, unit
 
 
@@ -89,6 +90,24 @@ def test_identify_says_who_or_nobody(gallery):
     assert [one.subject for one in both] == ["ben", None]
     assert not gallery.verify("anna", embedding=np.eye(4)[1], threshold=0.5).same
     assert gallery.verify("anna", embedding=np.eye(4)[0], threshold=0.5).same
+
+
+def test_sets_of_samples_have_thresholds_of_their_own(location):
+    """Made for this gallery's scoring; they hold for subjects of one sample and of three."""
+    rows = np.repeat(np.eye(20), 3, axis=0) + 0.3 * unit(60, 20)
+    with Gallery.open(location("g"), dim=20, scoring="mean") as gallery:
+        for number in range(20):
+            count = 3 if number % 2 else 1
+            gallery.enroll(f"{number}", embeddings=rows[3 * number :][:count])
+        assert gallery.extent()["images"] == {1: 10, 3: 10}
+        gallery.calibrate(samples=3)
+        made = gallery.thresholds
+        assert {one.scoring for one in made.templates} <= {"mean"}
+        expected = working_point(made, **gallery.extent(), fpir=0.1)
+        assert gallery.working_point(0.1) == expected
+        fitting = made.for_template("mean", 3)
+        verified = gallery.verify("1", embedding=rows[4], far=0.1)
+        assert verified.threshold == pytest.approx(fitting.for_far(0.1).threshold)
 
 
 def test_the_gallerys_own_calibration(location):

@@ -21,7 +21,7 @@ from arcset.evaluation.arrays import Array, as_array
 from arcset.evaluation.calibration.far import Rate
 from arcset.evaluation.calibration.smooth import (
     SEGMENTS,
-    SOFTEST,
+    SOFTER,
     STIFFNESS,
     STRAIGHT,
     Curve,
@@ -281,7 +281,7 @@ def calibrate_identities(
     """As `calibrate`, from all pairs of validation embeddings, with the stiffness that suits them.
 
     That is the one that `choose_stiffness` finds, or where the curve then is not true to the counts
-    of these pairs (`untrue_bins`), the next lower one that lets it be.
+    of these pairs (`untrue_bins`), the next lower one that lets it be, as far as any does.
 
     Parameters:
         embeddings: (N, D), no row all zero.
@@ -289,11 +289,15 @@ def calibrate_identities(
     """
     cosines, same, weights = pair_cosines(embeddings, labels)
     chosen = choose_stiffness(embeddings, labels) if method == "smooth" else 0.0
-    for stiffness in (chosen, *(lower for lower in (*STIFFNESS, SOFTEST) if lower < chosen)):
+    fewest = BINS + 1
+    for stiffness in (chosen, *(lower for lower in (*STIFFNESS, *SOFTER) if lower < chosen)):
         found = calibrate(cosines, same, method, weights, prior=prior, stiffness=stiffness)
-        if not untrue_bins(found, cosines, same, weights).any():
+        untrue = int(untrue_bins(found, cosines, same, weights).sum())
+        if untrue < fewest:
+            best, fewest = found, untrue
+        if not untrue:
             break
-    return found
+    return best
 
 
 def untrue_bins(

@@ -20,7 +20,7 @@ from arcset.evaluation.pairs import Rows, score_pairs, unit_rows
 SEGMENTS = 20  # of a curve, between the lowest and the highest cosine
 STRAIGHT = 1.0  # what bending costs beside the mean log loss, where a curve hardly bends
 STIFFNESS = (STRAIGHT, 1e-4, 1e-5, 1e-6, 1e-7)
-SOFTEST = 1e-8  # where the counts want it
+SOFTER = (1e-8, 1e-9)  # where the counts want it
 FOLDS = 5
 PRIORS = (0.5, 0.01)  # of genuine pairs, at which a curve should be right
 MOST_CELLS = 256  # groups of pairs of nearly one cosine, each of about the same weight

@@ -98,7 +98,7 @@ class RateTable:
         curves = [
             GalleryCurve.of(OpenSet(pairs, accepted, samples), sizes, effect)
             for accepted in rows
-            if accepted <= MOST_FOLLOWED
+            if accepted <= MOST_FOLLOWED or accepted == rows[-1]
         ]
         thresholds = [pairs.threshold(accepted) for accepted in rows]
         known = cls(
@@ -272,9 +272,9 @@ def _measured_rows(pairs: ImpostorPairs, is_coarse: bool) -> list[int]:
         wanted = min(wanted, MOST_FOLLOWED / 2)
     while True:
         accepted = pairs.whole_ties(min(int(wanted), len(pairs.cosines)))
-        wanted /= 4 if is_coarse else math.sqrt(2)
+        wanted /= math.sqrt(2)
         if pairs.support(accepted) < FEWEST_IDENTITY_PAIRS:
-            return rows
+            return rows[(len(rows) - 1) % 4 :: 4] if is_coarse else rows  # with the last
         if not rows or accepted < rows[-1]:
             rows.append(accepted)
 
