@@ -169,3 +169,11 @@ def test_by_hand_and_out_of_range(thresholds):
             at(thresholds, 3, fpir=wrong)
     with pytest.raises(OptionError, match="arcset calibrate MODEL FOLDER"):
         at(None, 3)
+
+
+@pytest.mark.parametrize("samples", [1, 3])
+def test_no_threshold_falls_while_the_gallery_of_few_identities_grows(samples):
+    few = made(24, samples=samples)
+    for fpir in (None, 0.3, 0.01):
+        limits = [at(few, subjects, fpir=fpir).threshold for subjects in range(1, 60)]
+        assert np.diff(limits).min() >= -1e-9

@@ -63,11 +63,11 @@ class Realized:
         low, high = self.expected
         remarks = ["" if self.kept else "outside", "extrapolated" if self.extrapolated else ""]
         return [
-            f"{self.kind} {self.wanted:g}",
+            f"{self.kind} {self.wanted:.3g}",
             f"{self.threshold:.4f}",
             f"{self.seen:.2g}",
             f"[{low:.2g}, {high:.2g}]",
-            f"{self.accepted:.4f}",
+            "–" if math.isnan(self.accepted) else f"{self.accepted:.4f}",
             ", ".join(filter(None, remarks)),
         ]
 

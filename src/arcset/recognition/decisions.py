@@ -185,9 +185,8 @@ def _pair_point(
     if far is None and thresholds.equal_error is not None:
         return _equal_error_point(thresholds)
     chosen = thresholds.usual() if far is None else thresholds.for_far(far)
-    note = ""
-    if not chosen.pinned or (far is None and chosen.far != USUAL_FAR):
-        wanted = USUAL_FAR if far is None else far
+    wanted, note = USUAL_FAR if far is None else far, ""
+    if not chosen.pinned or chosen.far > wanted:
         note = _unpinned(thresholds, f"FAR {wanted:g}", thresholds.rates.lowest_far)
         note += ", and is used" if chosen.far != wanted else ""
     return _known_point(chosen, chosen.far, thresholds, note)
@@ -211,14 +210,15 @@ def _equal_error_point(thresholds: Thresholds) -> _Point:
     if thresholds.in_training:
         limit = thresholds.equal_error.threshold
         return _Point(limit, rough=True, note=in_training_note(thresholds))
-    point = _known_point(
-        (usual := thresholds.usual()), usual.far, thresholds, rough_note(thresholds)
-    )
-    return point._replace(rough=True)
+    usual, note = thresholds.usual(), rough_note(thresholds)
+    if not usual.pinned:
+        return _Point(usual.threshold, rough=True, note=note)
+    return _known_point(usual, usual.far, thresholds, note)._replace(rough=True)
 
 
 def _unpinned(thresholds: Thresholds, rate: str, lowest: float | None) -> str:
-    best = "none can" if lowest is None else f"{rounded_up(lowest):g} is the lowest that can"
+    least = rounded_up(lowest or 1.0)
+    best = f"{least:g} is the lowest that can" if least < 1 else "none can"
     return f"{rate} cannot be pinned down by {thresholds.origin}: {best}"
 
 
@@ -371,14 +371,14 @@ def working_point(
         point = _equal_error_point(thresholds)
         return WorkingPoint(threshold=point.threshold, fpir=None, rough=True, note=point.note)
     chosen, note = thresholds.for_fpir(wanted, size), ""
-    if not chosen.pinned:
+    if not chosen.pinned or chosen.fpir > wanted:
         lowest = thresholds.rates.lowest_fpir(size)
         note = _unpinned(thresholds, f"FPIR {wanted:g} with a gallery of {size:,}", lowest)
         if fpir is None:
-            # As strict as it can be, so that no threshold falls while the gallery grows.
-            rate = min(rounded_up(lowest or 1.0), HIGHEST_FPIR)
-            chosen = thresholds.for_fpir(rate, size)
-            note += f"; FPIR {rate:g} is used"
+            # Neither rounded nor looser than it must be, so that no threshold falls while the
+            # gallery grows.
+            chosen = thresholds.for_fpir(min(lowest or 1.0, HIGHEST_FPIR), size)
+            note += f"; FPIR {chosen.fpir:.2g} is used"
     elif size > thresholds.rates.identities:
         note = (
             f"the threshold is extrapolated from {thresholds.rates.identities:,} identities to a "

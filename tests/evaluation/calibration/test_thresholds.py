@@ -202,3 +202,19 @@ def test_groups_that_differ_make_every_interval_wider():
     for wrong in (np.arange(800), np.zeros(800), groups[:-1]):
         with pytest.raises(InputError, match="group"):
             make_thresholds(points, labels, groups=wrong)
+
+
+def test_a_threshold_promises_no_rate_that_ties_deny():
+    """Every image stands under two names, so a cosine of 1 is as frequent as it is."""
+    rows = np.repeat(np.random.default_rng(0).normal(size=(100, 16)), 2, axis=0)
+    labels = np.arange(200) % 50
+    made = make_thresholds(rows, labels)
+    assert made.for_far(1e-6).far >= 100 / (200 * 196 / 2)
+
+
+@pytest.mark.parametrize("rows", [np.ones((20, 4)), np.repeat([[1.0, 0], [-1, 0]], 10, axis=0)])
+def test_thresholds_of_embeddings_that_tell_nothing_can_be_read_again(rows, tmp_path):
+    made = make_thresholds(rows, np.arange(20) // 2)
+    made.save(tmp_path / "threshold.json")
+    again = Thresholds.load(tmp_path / "threshold.json")
+    assert again.for_far(0.01).threshold == made.for_far(0.01).threshold

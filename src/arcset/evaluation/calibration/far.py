@@ -146,7 +146,7 @@ class FarThreshold:
     """
 
     threshold: Cosine
-    far: Rate
+    far: Share
     seen: Share
     identities: int
     samples: int

@@ -39,7 +39,6 @@ from arcset.checks import check_count
 from arcset.errors import InputError
 from arcset.evaluation.calibration.far import (
     Cosine,
-    Rate,
     Share,
     VaryingRate,
 )
@@ -339,8 +338,10 @@ class BetaBinomial:
         >>> BetaBinomial.through(0.01, 1 - 0.99**50, 50).size  # all probes are alike
         inf
         """
-        if members < 2 or not 0 < single < 1 or most >= -math.expm1(members * math.log1p(-single)):
+        if members < 2 or not 0 < single < 1 or most >= 1:
             return cls(single, math.inf)
+        if most >= -math.expm1(members * math.log1p(-single)):  # drawn from few, none comes twice
+            return cls(-math.expm1(math.log1p(-most) / members), math.inf)
         low, high = -40.0, 40.0  # the logarithm of the size; the rate rises with it
         for _ in range(80):
             middle = (low + high) / 2
@@ -470,7 +471,7 @@ class GalleryCurve:
         known = [replace(one, rate=min(one.rate, HARDLY_ALL)) for one in self.spreads]
         first, last = known[0], known[-1]
         model = BetaBinomial.through(first.rate, last.rate, self.galleries[len(known) - 1])
-        then = model.rarer(rate)
+        then = model.rarer(rate * model.mean / first.rate)
         more = max(variance - first.validation / first.rate**2, 0.0)
         spreads = []
         for gallery, spread in zip(self.galleries, known, strict=False):
@@ -529,7 +530,7 @@ class FpirThreshold:
     """
 
     threshold: Cosine
-    fpir: Rate
+    fpir: Share
     seen: Share
     gallery: Annotated[int, Field(ge=1)]
     samples_per_subject: int

@@ -7,6 +7,7 @@ cosines (`Tail`), down to rates that no validation set could show.
 """
 
 import math
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
@@ -88,8 +89,8 @@ class RateTable:
         """
         rows = _measured_rows(pairs, is_coarse)
         measured = len(rows)
-        rows = rows or [pairs.whole_ties(max(1, int(LOOSEST * len(pairs.cosines))))]
-        rows = rows if rows[0] else [len(pairs.cosines)]
+        highest = int((pairs.cosines == pairs.cosines[0]).sum())
+        rows = rows or [pairs.whole_ties(int(LOOSEST * len(pairs.cosines))) or highest]
         effect = 1.0 if groups is None else _design_effect(pairs, rows, groups)
         spreads = [pair_spread(pairs, accepted) for accepted in rows]
         spreads = [replace(one, validation=min(effect * one.validation, 1.0)) for one in spreads]
@@ -123,12 +124,15 @@ class RateTable:
             rows[0],
         )
         tail = Tail.fit(pairs, start)
+        # Up to there it is seen how many pass, and where many tie, no smooth tail tells.
+        seen = bisect_left(range(1, rows[-1]), FEWEST_IDENTITY_PAIRS, key=pairs.support)
+        least = pairs.cosines[seen]
         last, curve = self._spread(len(self.thresholds) - 1), self.curves[-1]
         thresholds, spreads, curves = list(self.thresholds), [], list(self.curves)
         rate = last.rate / step
         while rate >= RAREST:
             threshold = tail.threshold(rate)
-            if thresholds[-1] < threshold <= 1:
+            if max(thresholds[-1], least) < threshold <= 1:
                 variance = variance_of(pairs, tail.influence(rate), groups)
                 variance += MODEL_ERROR / max(self.units, 10) * math.log(last.rate / rate) ** 2
                 spreads.append(last.rarer(rate, variance))
@@ -198,10 +202,11 @@ class RateTable:
     def for_far(self, far: float) -> FarThreshold:
         """The threshold where the FAR is `far`, or the first or last one where there is none.
 
-        Of the last one, its `far` is the rate there.
+        Of these two, its `far` is the rate there.
         """
-        row, share = self._find(self.far["rate"], far)
-        far = max(far, self.far["rate"][-1])
+        rates = self.far["rate"]
+        row, share = self._find(rates, far)
+        far = min(max(far, rates[-1]), rates[0])
         spread = self._spread(max(row - 1, 0)).towards(self._spread(row), share)
         return self._far_threshold(_between(self.thresholds, row, share), far, spread, row)
 
@@ -224,7 +229,7 @@ class RateTable:
         """The same where the FPIR is `fpir` for a gallery of so many subjects."""
         rates = [curve.at(gallery).rate for curve in self.curves]
         row, share = self._find(rates, fpir)
-        fpir = max(fpir, min(rates))
+        fpir = min(max(fpir, min(rates)), rates[0])
         lower, upper = self.curves[max(row - 1, 0)], self.curves[row]
         both = zip(lower.spreads, upper.spreads, strict=False)
         spreads = [loose.towards(strict, share) for loose, strict in both]

@@ -170,12 +170,12 @@ class Thresholds:
         """All thresholds as aligned plain text, with what 1000 fresh identities will show."""
         promises = not self.in_training
         cells = [
-            [f"FAR {one.far:g}", "", f"{one.threshold:.4f}", expected_words(one)]
+            [f"FAR {one.far:.3g}", "", f"{one.threshold:.4f}", expected_words(one)]
             for one in self.fars * promises
         ]
         for item in self.fpirs * promises:
             gallery = f"{item.gallery:,}{' (extrapolated)' if item.extrapolated else ''}"
-            rate = f"FPIR {item.fpir:g}"
+            rate = f"FPIR {item.fpir:.3g}"
             cells.append([rate, gallery, f"{item.threshold:.4f}", expected_words(item)])
         if self.equal_error is not None:
             equal = self.equal_error
@@ -358,7 +358,7 @@ def make_thresholds(
 
 def _equal_error(embeddings: Array, labels: Array) -> EqualError:
     result = verification(embeddings, labels)
-    return EqualError(result.eer_threshold, result.eer)
+    return EqualError(min(result.eer_threshold, 1.0), result.eer)
 
 
 def _described(
