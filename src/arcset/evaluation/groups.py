@@ -181,7 +181,8 @@ class ByGroup:
 
 
 def _words(value: float, interval: Interval, unit: str = "") -> str:
-    text, low, high = (f"{one:.2g}" if one < 100 else f"{one:,.0f}" for one in (value, *interval))
+    text, low, high = (f"{one:,.0f}" if one >= 99.5 else f"{one:.2g}" for one in (value, *interval))
+    text, high = text.replace("inf", "∞"), high.replace("inf", "∞")
     if text == "nan":
         return "–"
     return f"{text}{unit}" + ("" if low == "nan" else f" [{low}, {high}]")

@@ -647,10 +647,11 @@ PLOTS.append(
     Plot(
         "realized",
         "What the thresholds did here",
-        "The thresholds were made from the validation identities alone. For each: the rate that it "
-        "was to keep, the range that 95 % of tests of this size fall into, and the rate that it "
-        "shows on the identities of this report, of which it knew nothing. Accepted rightly: same "
-        "pairs, or enrolled probes given their own name.",
+        "For each threshold: the rate that it was to keep, the range that 95 % of tests of this "
+        "size fall into, and the rate that it shows on identities of which it knew nothing: those "
+        "of this report; or, where fewer than 50 validation identities were joined by these, each "
+        "fifth of all, by thresholds from the rest. Accepted rightly: same pairs, or enrolled "
+        "probes given their own name.",
         "It is one test. Of twenty good thresholds, one shows a rate outside of its range.",
         kind="thresholds",
         rows=list_realized,
