@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 from pydantic import Field
-from scipy.special import expit, logit, stdtrit
+from scipy.special import betaincinv, expit, logit, stdtrit
 
 from arcset.checks import check_count
 from arcset.evaluation.pairs import ImpostorPairs
@@ -45,15 +45,25 @@ class VaryingRate:
         """The 95 % prediction interval of the rate that a fresh test will show.
 
         The threshold was put where the validation set shows `rate`, with the variance `validation`
-        between such sets; a test at a fixed threshold has the variance `test`. Both are added on
-        the scale of the log odds, as a threshold's error multiplies rates, and the interval is
-        Student's, for a validation set of so many `units`: identities, or groups of them. Its
-        borders are rounded outward to what a test of so many `decisions` can show.
+        between such sets. A threshold's error multiplies rates: on the scale of the log odds the
+        interval of what the threshold does is Student's, for a set of so many `units`, identities
+        or groups of them. A test at a fixed threshold has the variance `test` and is taken as Beta
+        distributed. Both errors' distances from the rate are added as squares: those below it by
+        ratio, those above as they are. The borders are rounded outward to what a test of so many
+        `decisions` can show.
 
             >>> print(VaryingRate(0.05, validation=1e-4).predict(1000, units=200, test=1e-4))
-            [0.0260, 0.0920]
+            [0.0260, 0.0850]
         """
-        low, high = self._between(units, test)
+        low, high = self._between(units)
+        widest = self.rate * (1 - self.rate)
+        if test > 0 and widest > 0:
+            size = widest / min(test, 0.999 * widest) - 1
+            tails = np.array([(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+            least, most = betaincinv(self.rate * size, (1 - self.rate) * size, tails)
+            ratios = self.rate / np.array([low, max(least, 1e-300)])
+            low = self.rate * math.exp(-math.hypot(*np.log(ratios)))
+            high = self.rate + math.hypot(high - self.rate, most - self.rate)
         highest = min(math.ceil(high * decisions - 1e-9), decisions)
         return Interval(math.floor(low * decisions + 1e-9) / decisions, highest / decisions)
 
@@ -62,10 +72,10 @@ class VaryingRate:
         low, high = self._between(units)
         return bool(low < self.rate < high <= 100 * low)
 
-    def _between(self, units: int, test: float = 0.0) -> tuple[float, float]:
+    def _between(self, units: int) -> tuple[float, float]:
         if not 0 < self.rate < 1:
             return self.rate, self.rate
-        error = math.sqrt(self.validation + test) / (self.rate * (1 - self.rate))
+        error = math.sqrt(self.validation) / (self.rate * (1 - self.rate))
         half = WIDER * float(stdtrit(max(units - 1, 1), (1 + LEVEL) / 2)) * error
         low, high = expit(logit(self.rate) + np.array([-half, half]))
         return float(low), float(high)

@@ -390,7 +390,7 @@ def threshold_for_fpir(
         >>> round(result.threshold, 2), result.extrapolated
         (0.61, False)
         >>> print(result.expect(unknown=200))
-        [0.0500, 0.1750]
+        [0.0500, 0.1600]
     """
     fpir = check_rate("fpir", fpir)
     gallery, samples = check_count("gallery", gallery), check_count("samples", samples)
