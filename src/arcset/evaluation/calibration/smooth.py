@@ -39,7 +39,7 @@ def choose_stiffness(embeddings: Array, labels: Array) -> float:
     """
     matrix = embedding_matrix(embeddings)
     numbers = class_numbers(labels, len(matrix))[1]
-    rows, fold = _draw_folds(numbers)
+    rows, fold = draw_folds(numbers)
     first, second = np.triu_indices(len(rows), 1)
     scores = score_pairs(unit_rows(matrix, rows), first, second).astype(np.float64)
     genuine = numbers[rows[first]] == numbers[rows[second]]
@@ -59,7 +59,7 @@ def choose_stiffness(embeddings: Array, labels: Array) -> float:
     return STIFFNESS[int(np.argmax(behind.mean(axis=0) <= error))]
 
 
-def _draw_folds(numbers: Rows) -> tuple[Rows, Rows]:
+def draw_folds(numbers: Rows, most: int = MOST_TRIED) -> tuple[Rows, Rows]:
     """Rows (T,) of identities drawn at random, and the fold that each row is held out in (T,)."""
     generator = np.random.default_rng(0)
     sizes = np.bincount(numbers)
@@ -72,7 +72,7 @@ def _draw_folds(numbers: Rows) -> tuple[Rows, Rows]:
         rows.append(some)
         folds.append(np.full(len(some), count % FOLDS))
         tried += len(some)
-        if tried >= MOST_TRIED:
+        if tried >= most:
             break
     return np.concatenate(rows), np.concatenate(folds)
 

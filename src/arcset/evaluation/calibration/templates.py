@@ -22,6 +22,7 @@ from arcset.checks import check_count
 from arcset.errors import InputError, OptionError
 from arcset.evaluation.arrays import Array, as_array, read_labelled
 from arcset.evaluation.calibration.probability import Calibration, calibrate
+from arcset.evaluation.calibration.smooth import draw_folds
 from arcset.evaluation.calibration.table import MOST_FOLLOWED, RateTable
 from arcset.evaluation.pairs import (
     BLOCK,
@@ -38,6 +39,7 @@ SCORINGS = ("max", "mean", "top-3")
 #: Numbers of images that thresholds are made for.
 IMAGES = (2, 3, 5, 10)
 MOST_SETS = 8  # of one identity
+MOST_SAMPLES = 4000  # that sets are made of, and compared with
 MOST_SCORES = 2**22  # more sets are dealt where there are fewer scores than that
 
 
@@ -99,8 +101,11 @@ class Scoring:
         """
         images = cosines.shape[-1]
         best = min(self.best or images, images)
-        nearest = np.partition(cosines, images - best, axis=-1)[..., images - best :]
-        return np.asarray(nearest.mean(axis=-1), dtype=np.float32)
+        if best == 1:
+            return np.asarray(cosines.max(axis=-1))
+        if best < images:
+            cosines = np.partition(cosines, images - best, axis=-1)[..., images - best :]
+        return np.asarray(cosines.mean(axis=-1), dtype=np.float32)
 
 
 @dataclass(frozen=True, eq=False)
@@ -282,9 +287,15 @@ def make_templates(
     """For each scoring and number of images, as far as half of the identities have so many.
 
     Parameters as in `make_thresholds`. Sets that score alike are made once: the mean of the best
-    three is that of all, of three.
+    three is that of all, of three. Of more than 4,000 samples some are drawn, by identities.
     """
-    sizes = np.unique(as_array(labels, "labels"), return_counts=True)[1]
+    embeddings, labels = as_array(embeddings, "embeddings"), as_array(labels, "labels")
+    if len(labels) > MOST_SAMPLES:
+        numbers = np.unique(labels, return_inverse=True)[1]
+        rows = np.sort(draw_folds(numbers, MOST_SAMPLES)[0])
+        embeddings, labels = embeddings[rows], labels[rows]
+        groups = None if groups is None else groups[rows]
+    sizes = np.unique(labels, return_counts=True)[1]
     made: dict[tuple[float, int], Template] = {}
     words = [
         (Scoring.of(word), check_count("images", count))
