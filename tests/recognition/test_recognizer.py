@@ -196,7 +196,8 @@ def test_four_identities_give_the_equal_error_threshold_and_a_wide_range():
     answer = decide(0.99, made)
     assert (answer.same, answer.rough) == (True, True)
     low, high = answer.expected
-    assert low <= answer.far < high
+    assert answer.far is None  # not even its order of magnitude is known
+    assert high > 100 * low
     assert answer.threshold == arcset.evaluation.verification(points, labels).eer_threshold
     assert "4 validation identities" in answer.note
     assert decide(0.99, made, far=0.001).threshold > answer.threshold

@@ -98,7 +98,7 @@ class Verification(Plain):
         sure = _probability(self)
         limit = "" if self.threshold is None else f", threshold {self.threshold:.4f}"
         rate = "" if self.far is None else f" for FAR {self.far:.2g}"
-        return f"{answer}: cosine {self.cosine:.4f}{sure}{limit}{rate}{_roughness(self)}"
+        return f"{answer}: cosine {self.cosine:.4f}{sure}{limit}{rate}{_roughness(self, self.far)}"
 
     def json(self) -> dict[str, Any]:
         """The fields as JSON knows them, and whether it is decided."""
@@ -193,7 +193,7 @@ def _pair_point(
 
 
 def _known_point(
-    chosen: FarThreshold | FpirThreshold, rate: float, thresholds: Thresholds, note: str
+    chosen: FarThreshold | FpirThreshold, rate: float | None, thresholds: Thresholds, note: str
 ) -> _Point:
     """A threshold with the rate that it was made for, and how rough that is."""
     if thresholds.in_training:
@@ -210,10 +210,9 @@ def _equal_error_point(thresholds: Thresholds) -> _Point:
     if thresholds.in_training:
         limit = thresholds.equal_error.threshold
         return _Point(limit, rough=True, note=in_training_note(thresholds))
-    usual, note = thresholds.usual(), rough_note(thresholds)
-    if not usual.pinned:
-        return _Point(usual.threshold, rough=True, note=note)
-    return _known_point(usual, usual.far, thresholds, note)._replace(rough=True)
+    usual = thresholds.usual()
+    rate = usual.far if usual.pinned else None
+    return _known_point(usual, rate, thresholds, rough_note(thresholds))._replace(rough=True)
 
 
 def _unpinned(thresholds: Thresholds, rate: str, lowest: float | None) -> str:
@@ -263,7 +262,7 @@ def threshold_words(thresholds: Thresholds) -> str:
     """The threshold that `arcset verify` takes where none is asked for, and where it comes from."""
     point = _pair_point(thresholds, None, None)
     rate = "" if point.rate is None else f" for a FAR of {point.rate:.2g}"
-    return f"{point.threshold:.4f}{rate}{_roughness(point)}, from {thresholds.origin}"
+    return f"{point.threshold:.4f}{rate}{_roughness(point, point.rate)}, from {thresholds.origin}"
 
 
 def as_range(ends: Sequence[float] | None) -> tuple[float, float] | None:
@@ -271,7 +270,7 @@ def as_range(ends: Sequence[float] | None) -> tuple[float, float] | None:
     return None if ends is None else (ends[0], ends[1])
 
 
-def _roughness(point: "_Point | WorkingPoint | Match | Verification") -> str:
+def _roughness(point: "_Point | WorkingPoint | Match | Verification", rate: float | None) -> str:
     """How rough a rate is: " (rough: 0.002 to 0.05 expected)"; empty where it is not."""
     if point.published:
         return " (published)"
@@ -280,7 +279,8 @@ def _roughness(point: "_Point | WorkingPoint | Match | Verification") -> str:
     if point.expected is None:
         return " (rough)"
     low, high = point.expected
-    return f" (rough: {low:.2g} to {high:.2g} expected)"
+    what = "a rate of " if rate is None else ""
+    return f" (rough: {what}{low:.2g} to {high:.2g} expected)"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -334,7 +334,7 @@ class WorkingPoint(Plain):
         mark = ", extrapolated" if self.extrapolated else ""
         return (
             f"threshold {self.threshold:.4f} for FPIR {self.fpir:.3g} in a gallery of "
-            f"{self.gallery:,}{mark}{_roughness(self)}"
+            f"{self.gallery:,}{mark}{_roughness(self, self.fpir)}"
         )
 
 
@@ -534,7 +534,7 @@ class Match(Plain):
         limit = "" if self.threshold is None else f", threshold {self.threshold:.4f}"
         if self.fpir is not None:
             limit += f" for FPIR {self.fpir:.3g}"
-        limit += _roughness(self)
+        limit += _roughness(self, self.fpir)
         score = f"cosine {self.cosine:.4f}{_probability(self)}"
         if self.subject is not None:
             return f"{self.subject}: {score}{limit}"
