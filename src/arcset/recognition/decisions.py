@@ -187,7 +187,7 @@ def _pair_point(
     chosen = thresholds.usual() if far is None else thresholds.for_far(far)
     wanted, note = USUAL_FAR if far is None else far, ""
     if not chosen.pinned or chosen.far > wanted:
-        note = _unpinned(thresholds, f"FAR {wanted:g}", thresholds.rates.lowest_far)
+        note = _unpinned_note(thresholds, f"FAR {wanted:g}", thresholds.rates.lowest_far)
         note += ", and is used" if chosen.far != wanted else ""
     return _known_point(chosen, chosen.far, thresholds, note)
 
@@ -215,7 +215,7 @@ def _equal_error_point(thresholds: Thresholds) -> _Point:
     return _known_point(usual, rate, thresholds, rough_note(thresholds))._replace(rough=True)
 
 
-def _unpinned(thresholds: Thresholds, rate: str, lowest: float | None) -> str:
+def _unpinned_note(thresholds: Thresholds, rate: str, lowest: float | None) -> str:
     least = rounded_up(lowest or 1.0)
     best = f"{least:g} is the lowest that can" if least < 1 else "none can"
     return f"{rate} cannot be pinned down by {thresholds.origin}: {best}"
@@ -373,7 +373,7 @@ def working_point(
     chosen, note = thresholds.for_fpir(wanted, size), ""
     if not chosen.pinned or chosen.fpir > wanted:
         lowest = thresholds.rates.lowest_fpir(size)
-        note = _unpinned(thresholds, f"FPIR {wanted:g} with a gallery of {size:,}", lowest)
+        note = _unpinned_note(thresholds, f"FPIR {wanted:g} with a gallery of {size:,}", lowest)
         if fpir is None:
             # Neither rounded nor looser than it must be, so that no threshold falls while the
             # gallery grows.

@@ -194,7 +194,7 @@ class RateSpread(VaryingRate):
     both: Share
     gallery: Share
 
-    def moved(self, rate: float, validation: float, gallery: float) -> "RateSpread":
+    def at_rate(self, rate: float, validation: float, gallery: float) -> "RateSpread":
         """At another rate, where two probes of one identity are as much alike."""
         alike = (self.both - self.rate**2) / (self.rate * (1 - self.rate))
         both = min(max(rate**2 + alike * rate * (1 - rate), 0.0), rate)
@@ -480,7 +480,7 @@ class GalleryCurve:
             scale = (1 - new) * math.log1p(-new)
             relative = scale / ((1 - spread.rate) * math.log1p(-spread.rate))
             spreads.append(
-                spread.moved(
+                spread.at_rate(
                     new,
                     validation=spread.validation * relative**2 + more * scale**2,
                     gallery=spread.gallery * relative**2 * math.sqrt(first.rate / rate),
@@ -497,7 +497,7 @@ class GalleryCurve:
         # On the scale of −log(1 − rate), which grows like G, relative errors stay.
         growth = (1 - rate) * math.log1p(-rate) / ((1 - last.rate) * math.log1p(-last.rate))
         member = gallery / members * (model.slope(gallery) / model.slope(members)) ** 2
-        return last.moved(rate, last.validation * growth**2, last.gallery * member)
+        return last.at_rate(rate, last.validation * growth**2, last.gallery * member)
 
 
 def gallery_sizes(members: int, *wanted: int) -> list[int]:

@@ -113,9 +113,9 @@ class RateTable:
             groups=None if groups is None else len(np.unique(groups)),
             design_effect=effect,
         )
-        return known._extended(pairs, rows, groups, 16 if is_coarse else 4)
+        return known._add_tail(pairs, rows, groups, 16 if is_coarse else 4)
 
-    def _extended(
+    def _add_tail(
         self, pairs: ImpostorPairs, rows: Sequence[int], groups: Rows | None, step: float
     ) -> "RateTable":
         """With rough rows, whose rates fall by a factor of `step`."""

@@ -192,13 +192,13 @@ class Thresholds:
         """What was asked for, and how far each rate is known."""
         return {
             "made_from": dict(self.made_from),
-            "far": [{"far": item.far, **_known(item)} for item in self.fars],
+            "far": [{"far": item.far, **_rate_fields(item)} for item in self.fars],
             "fpir": [
                 {
                     "fpir": item.fpir,
                     "gallery": item.gallery,
                     "extrapolated": item.extrapolated,
-                    **_known(item),
+                    **_rate_fields(item),
                 }
                 for item in self.fpirs
             ],
@@ -255,7 +255,7 @@ def expected_words(item: FarThreshold | FpirThreshold) -> str:
     return f"{low:.2g} to {high:.2g}{' (rough)' * item.rough}"
 
 
-def _known(item: FarThreshold | FpirThreshold) -> dict[str, Any]:
+def _rate_fields(item: FarThreshold | FpirThreshold) -> dict[str, Any]:
     return {
         "threshold": item.threshold,
         "rough": item.rough,
